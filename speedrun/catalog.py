@@ -1,0 +1,163 @@
+"""The candidates of a project: listed from their text, loaded when one is really needed.
+
+Listing parses the files and imports nothing, so that it is instant and safe on a stranger's file.
+Loading runs the file, as Python imports any module.
+"""
+
+import ast
+import importlib.util
+import sys
+import traceback
+from dataclasses import dataclass
+from pathlib import Path
+
+from speedrun.candidate import SAFE_NAME, Candidate, Recipe
+from speedrun.errors import SpeedrunError, UnknownNameError
+from speedrun.identity import methods_used, source_digest
+from speedrun.ladder import LADDER, Rung
+from speedrun.project import Project
+
+
+@dataclass(frozen=True)
+class Listed:
+    """What a candidate's text says of it."""
+
+    name: str
+    path: Path
+    summary: str
+    """First line of the file's docstring."""
+    problem: str = ""
+    """Why the file cannot be loaded, as far as its text shows; empty when it looks right."""
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """A candidate whose file has been run."""
+
+    candidate: Candidate
+    path: Path
+    methods: tuple[Path, ...]
+    """Files of the ``speedrun.methods`` modules that it uses."""
+
+    @property
+    def source_digest(self) -> str:
+        """See ``speedrun.identity``."""
+        return source_digest(self.path, self.methods)
+
+    def recipe(self, rung: Rung) -> Recipe:
+        """The candidate's recipe at ``rung``.
+
+        Raises:
+            SpeedrunError: with file and line, when the candidate does not declare the rung, its function
+                raises, or returns something else.
+        """
+        if rung.name not in self.candidate.rungs:
+            raise SpeedrunError(
+                f"{self.path}: {self.candidate.name} declares no recipe for {rung.name}; "
+                f"it declares {', '.join(self.candidate.rungs)}"
+            )
+        try:
+            recipe = self.candidate.recipe(rung)
+        except Exception as error:
+            raise SpeedrunError(
+                f"{_where(error, self.path)}: the recipe of {self.candidate.name} at {rung.name} raised {_what(error)}"
+            ) from error
+        if not isinstance(recipe, Recipe):
+            raise SpeedrunError(
+                f"{self.path}: the recipe of {self.candidate.name} at {rung.name} returned "
+                f"{type(recipe).__name__}, not a speedrun.Recipe"
+            )
+        return recipe
+
+
+def list_candidates(project: Project) -> list[Listed]:
+    """Every candidate file of the project, by name, read as text."""
+    files = sorted(path for path in project.candidates.glob("*.py") if path.name != "__init__.py")
+    return [_read(path) for path in files]
+
+
+def load_candidate(project: Project, name: str) -> Loaded:
+    """Import the file of candidate ``name`` and return what it declares.
+
+    Raises:
+        SpeedrunError: for an unknown name or a file that is wrong, with file and line.
+    """
+    listed = {item.name: item for item in list_candidates(project)}
+    if name not in listed:
+        raise UnknownNameError(
+            "candidate", name, listed, advice=f"Candidates are the files of {project.candidates.name}/."
+        )
+    item = listed[name]
+    if item.problem:
+        raise SpeedrunError(f"{item.path}: {item.problem}")
+    module_name = f"{project.candidates.name}.{item.path.stem}"
+    spec = importlib.util.spec_from_file_location(module_name, item.path)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[module_name] = module
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:
+        del sys.modules[module_name]
+        raise SpeedrunError(f"{_where(error, item.path)}: cannot be loaded: {_what(error)}") from error
+    candidate = module.CANDIDATE
+    if not isinstance(candidate, Candidate):
+        raise SpeedrunError(f"{item.path}: CANDIDATE is a {type(candidate).__name__}, not a speedrun.Candidate")
+    if candidate.name != item.name:
+        raise SpeedrunError(
+            f"{item.path}: the candidate calls itself {candidate.name!r}; its name must be that of its file, "
+            f"{item.name!r}"
+        )
+    return Loaded(candidate, item.path, tuple(methods_used(module)))
+
+
+def load_rung(name: str) -> Rung:
+    """The rung with this name.
+
+    Raises:
+        UnknownNameError: naming the nearest.
+    """
+    if name not in LADDER:
+        raise UnknownNameError("rung", name, LADDER)
+    return LADDER[name]
+
+
+def _read(path: Path) -> Listed:
+    name = path.stem
+    try:
+        tree = ast.parse(path.read_text(encoding="utf-8"), filename=str(path))
+    except SyntaxError as error:
+        return Listed(name, path, "", f"line {error.lineno}: {error.msg}")
+    except UnicodeDecodeError:
+        return Listed(name, path, "", "the file is not UTF-8 text")
+    docstring = ast.get_docstring(tree) or ""
+    summary = docstring.splitlines()[0] if docstring else ""
+    found = [
+        statement.lineno
+        for statement in tree.body
+        if isinstance(statement, ast.Assign | ast.AnnAssign)
+        for target in (statement.targets if isinstance(statement, ast.Assign) else [statement.target])
+        if isinstance(target, ast.Name) and target.id == "CANDIDATE"
+    ]
+    problem = ""
+    if not SAFE_NAME.fullmatch(name):
+        problem = (
+            f"{name!r} is no candidate name: rename the file with lower-case letters, digits, '_' and '-' (at most 64)"
+        )
+    elif not found:
+        problem = "no CANDIDATE: the file must end with CANDIDATE = Candidate(...); `speedrun new` makes one to edit"
+    elif len(found) > 1:
+        problem = f"two CANDIDATEs, on lines {' and '.join(map(str, found))}: one file holds one candidate"
+    return Listed(name, path, summary, problem)
+
+
+def _what(error: BaseException) -> str:
+    return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+
+
+def _where(error: BaseException, path: Path) -> str:
+    """``file:line`` of the innermost frame in the candidate's own file, which is where its author looks."""
+    lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(path)]
+    if lines:
+        return f"{path}:{lines[-1]}"
+    return f"{path}:{error.lineno}" if isinstance(error, SyntaxError) and error.lineno else str(path)

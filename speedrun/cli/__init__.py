@@ -1,0 +1,67 @@
+"""The ``speedrun`` command. Each subcommand is a module of its own, imported when it is called."""
+
+import importlib
+import sys
+
+import click
+
+from speedrun.errors import SpeedrunError
+
+COMMANDS = {
+    "list": "Rungs, candidates and accelerators.",
+    "new": "Make a candidate file to edit.",
+    "plan": "Show the steps of a run, their addresses, and what is cached.",
+    "run": "Train, evaluate and record a candidate.",
+    "sweep": "Tune a field of the recipe, with the search's cost on record.",
+    "status": "What runs, how far it is, what failed and why.",
+}
+"""Subcommands with their one-line help, so that ``--help`` imports none of them."""
+
+
+class _Commands(click.Group):
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
+        if name not in COMMANDS:
+            return None
+        return importlib.import_module(f"speedrun.cli.{name.replace('-', '_')}").command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args and args[0] not in COMMANDS:
+            from speedrun.errors import UnknownNameError
+
+            raise UnknownNameError("command", args[0], COMMANDS, advice="`speedrun --help` lists them.")
+        return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl(list(COMMANDS.items()))
+
+
+@click.command(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.version_option(package_name="marin-speedrun")
+def cli() -> None:
+    """Prove that an idea for training language models is better, per unit of compute.
+
+    Start with `speedrun list`, then `speedrun run adamw --rung micro_2`.
+    """
+
+
+def main() -> None:
+    """Entry point: a user's mistake is one message and exit code 2, never a traceback."""
+    try:
+        sys.exit(cli.main(standalone_mode=False) or 0)
+    except SpeedrunError as error:
+        click.echo(f"speedrun: {error}", err=True)
+        sys.exit(2)
+    except click.exceptions.Exit as leave:
+        sys.exit(leave.exit_code)
+    except click.ClickException as error:
+        error.show()
+        sys.exit(2)
+    except (click.Abort, KeyboardInterrupt):
+        click.echo("speedrun: interrupted", err=True)
+        sys.exit(130)

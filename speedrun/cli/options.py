@@ -1,0 +1,132 @@
+"""What several commands take: which runs are meant, and how their DAGs are made."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from speedrun.errors import SpeedrunError
+
+if TYPE_CHECKING:
+    from speedrun.project import Project
+    from speedrun.steps.dag import RunDag
+
+FIRST_SEED = 42
+
+
+@dataclass(frozen=True)
+class Asked:
+    """Which runs a command line asks for."""
+
+    name: str
+    rungs: Sequence[str]
+    seeds: Sequence[int]
+    hardware: str | None
+    corpus: str | None
+    record_as: str | None
+    overrides: dict[str, Any]
+
+    @property
+    def is_scratch(self) -> bool:
+        """Whether the record stays in the work folder: an overridden recipe, or a user's own corpus."""
+        return (bool(self.overrides) or self.corpus is not None) and self.record_as is None
+
+
+def run_options(function: Callable[..., None]) -> Callable[..., None]:
+    """Click options that say which runs are meant; fields of the recipe may follow as ``--a.b value``."""
+    for option in (
+        click.argument("overrides", nargs=-1, type=click.UNPROCESSED, metavar="[--FIELD VALUE]..."),
+        click.argument("name"),
+        click.option("--rung", "rungs", multiple=True, required=True, help="Rung to run; may be repeated."),
+        click.option("--seeds", default=1, show_default=True, help="How many seeds: 42, 43, ..."),
+        click.option("--seed", "only_seed", type=int, help="Just this seed, instead of --seeds."),
+        click.option("--hardware", help="What it runs on, such as cpu, h100x8 or v5p-8. Found out by default."),
+        click.option("--corpus", help="A folder or glob of your own text, instead of the rung's data (a trial)."),
+        click.option("--config", "config", type=click.Path(path_type=Path), help="YAML file with recipe fields."),
+        click.option("--record-as", help="Record an overridden run in results/ under this name."),
+    ):
+        function = option(function)
+    return function
+
+
+RECIPE_FIELDS = {"ignore_unknown_options": True, "help_option_names": ["-h", "--help"]}
+"""Context settings of commands that take fields of the recipe."""
+
+
+def asked(
+    name: str,
+    rungs: Sequence[str],
+    seeds: int,
+    only_seed: int | None,
+    hardware: str | None,
+    corpus: str | None,
+    config: Path | None,
+    record_as: str | None,
+    overrides: Sequence[str],
+) -> Asked:
+    """The options of ``run_options``, checked, without importing anything heavy."""
+    from speedrun.candidate import check_name
+    from speedrun.ladder import rungs_named
+    from speedrun.overrides import parse_arguments, read_file
+
+    if seeds < 1:
+        raise SpeedrunError(f"--seeds must be at least 1, got {seeds}")
+    fields = (read_file(config) if config else {}) | parse_arguments(overrides)
+    if record_as is not None:
+        check_name(record_as)
+        if corpus is not None:
+            raise SpeedrunError("--corpus is for trials: its runs are never recorded in results/, so drop --record-as")
+        if not fields:
+            raise SpeedrunError("--record-as names an overridden run, and no field of the recipe was set")
+        if record_as == name:
+            raise SpeedrunError(f"--record-as {name} would put another recipe under the candidate's own name")
+    return Asked(
+        name=name,
+        rungs=[rung.name for rung in rungs_named(rungs)],
+        seeds=[only_seed] if only_seed is not None else [FIRST_SEED + at for at in range(seeds)],
+        hardware=hardware,
+        corpus=corpus,
+        record_as=record_as,
+        overrides=fields,
+    )
+
+
+def build_dags(project: "Project", ask: Asked) -> list["RunDag"]:
+    """One DAG for each rung and seed, cheapest rung first. Imports levanter and marin (seconds)."""
+    from speedrun.catalog import load_candidate, load_rung
+    from speedrun.engines.local import detect_hardware
+    from speedrun.hardware import parse_hardware
+    from speedrun.overrides import apply_overrides
+    from speedrun.steps.dag import build_dag
+
+    if ask.hardware is None:
+        spec = detect_hardware()
+    else:
+        specs = parse_hardware(ask.hardware)
+        if len(specs) != 1:
+            raise SpeedrunError(f"--hardware {ask.hardware}: a run has one kind of hardware")
+        spec = specs[0]
+    loaded = load_candidate(project, ask.name)
+    dags = []
+    for name in ask.rungs:
+        rung = load_rung(name)
+        if ask.corpus is not None and not rung.is_micro:
+            raise SpeedrunError(f"--corpus is for the micro rungs; {name} trains on {rung.training_data}")
+        recipe = apply_overrides(loaded.recipe(rung), ask.overrides)
+        for seed in ask.seeds:
+            dags.append(
+                build_dag(
+                    project,
+                    loaded,
+                    rung,
+                    seed,
+                    spec,
+                    recipe=recipe,
+                    overrides=ask.overrides,
+                    record_as=ask.record_as,
+                    corpus=ask.corpus,
+                )
+            )
+    return dags

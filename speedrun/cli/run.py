@@ -1,0 +1,113 @@
+"""``speedrun run``: train, evaluate and record a candidate."""
+
+import json
+import os
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+from rich.console import Console
+
+from speedrun.cli.options import RECIPE_FIELDS, Asked, asked, build_dags, run_options
+from speedrun.cli.output import diverted_output
+from speedrun.project import Project, find_project
+
+if TYPE_CHECKING:
+    from speedrun.cli.execution import Published
+
+
+@click.command("run", context_settings=RECIPE_FIELDS)
+@run_options
+@click.option("--json", "as_json", is_flag=True, help="Print the records as JSON.")
+def command(as_json: bool, **options: Any) -> None:
+    """Train, evaluate and record candidate NAME.
+
+    Fields of the recipe can be set, as in --optimizer.learning_rate 0.01. Such a run is scratch: its record
+    stays in the work folder unless --record-as names it. A run that was interrupted goes on where it
+    stopped; one that has been made is served from the cache.
+    """
+    ask = asked(**options)
+    project = find_project()
+    published = run(project, ask, quiet=as_json)
+    if as_json:
+        click.echo(json.dumps([p.info.model_dump(by_alias=True, mode="json") for p in published], indent=2))
+        return
+    from speedrun.cli.summary import print_summary
+
+    print_summary(Console(), project, ask, published)
+
+
+def run(project: Project, ask: Asked, *, quiet: bool = False) -> "list[Published]":
+    """Build everything that ``ask`` means, with progress on stderr. Exits with 1 when a step fails."""
+    from speedrun.cli.execution import StepFailed, check_results_folder, results_folder
+
+    refuse_early(project, ask)
+    if not ask.is_scratch:
+        for rung in ask.rungs:
+            check_results_folder(results_folder(project, ask.record_as or ask.name, rung, scratch_label=None))
+    log = project.work / "logs" / f"{time.strftime('%Y%m%d-%H%M%S')}-{ask.name}-{os.getpid()}.log"
+    prepare_environment(project)
+    with diverted_output(log) as console:
+        if quiet:
+            console.quiet = True
+        try:
+            with console.status("loading jax, levanter and marin"):
+                dags = build_dags(project, ask)
+                from speedrun.cli.execution import execute, resume_hint
+
+            folders = [
+                results_folder(
+                    project,
+                    dag.identity.record_as,
+                    dag.identity.rung.name,
+                    scratch_label=dag.identity.fingerprint[:12] if ask.is_scratch else None,
+                )
+                for dag in dags
+            ]
+            return execute(project, dags, folders, console, log)
+        except KeyboardInterrupt:
+            console.quiet = False
+            console.print(resume_hint(project, dags) if "dags" in locals() else "Interrupted.", markup=False)
+            # The engine's thread cannot be stopped, and need not be: whatever it leaves can be resumed.
+            os._exit(130)
+        except StepFailed as failure:
+            console.quiet = False
+            console.print(f"speedrun: {failure}", markup=False, highlight=False, soft_wrap=True)
+            sys.exit(1)
+
+
+def prepare_environment(project: Project) -> None:
+    """Set, before jax and its friends are imported, what they read from the environment."""
+    os.environ["MARIN_PREFIX"] = project.store
+    os.environ.setdefault("TQDM_DISABLE", "1")
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+    os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
+
+
+def refuse_early(project: Project, ask: Asked) -> None:
+    """Find the user's mistakes that can be found before anything heavy is imported."""
+    from speedrun.catalog import list_candidates
+    from speedrun.errors import SpeedrunError, UnknownNameError
+
+    listed = {item.name: item for item in list_candidates(project)}
+    if ask.name not in listed:
+        raise UnknownNameError("candidate", ask.name, listed, advice="`speedrun list` shows them.")
+    if listed[ask.name].problem:
+        raise SpeedrunError(f"{listed[ask.name].path}: {listed[ask.name].problem}")
+    if ask.hardware is not None:
+        from speedrun.hardware import parse_hardware
+
+        parse_hardware(ask.hardware)
+
+
+def shown_path(project: Project, path: Path) -> str:
+    """``path`` as it is shown: relative to the project where it lies in it."""
+    return str(path.relative_to(project.root)) if path.is_relative_to(project.root) else str(path)
+
+
+def seeds_of(published: "Sequence[Published]", rung: str) -> "list[Published]":
+    """The runs at one rung."""
+    return [item for item in published if item.info.rung == rung]

@@ -1,0 +1,81 @@
+"""Watching runs from outside their steps: what a progress display or ``status`` needs to know.
+
+Everything is read from the files that the steps leave, so that it is the same whichever engine runs them,
+and whoever asks.
+"""
+
+import json
+from dataclasses import dataclass
+
+import fsspec
+
+from speedrun.engines.locks import Holder
+from speedrun.engines.manifest import Manifest, StepState, driver_of, step_states
+from speedrun.records.steps import Step, read_step_log
+
+_RECENT_STEPS = 20
+
+
+@dataclass(frozen=True)
+class RunProgress:
+    """How far one run is."""
+
+    states: dict[str, tuple[StepState, Holder | None]]
+    """State and holder of each step of the DAG, by label, in order."""
+    last: Step | None
+    """The last training step that was logged."""
+    tokens_per_second: float | None
+    """Over the last steps."""
+    steps_total: int
+    evaluated: tuple[int, int] | None
+    """(windows scored, windows in all) while evaluating."""
+    driver: Holder | None
+    """The process that started the run, unless it is gone."""
+
+    @property
+    def now(self) -> str:
+        """Label of the step that is being worked on, or the one that stopped the run; "" when all is done."""
+        for label, (state, _) in self.states.items():
+            if state in ("running", "held", "failed", "stopped"):
+                return label
+        return next((label for label, (state, _) in self.states.items() if state == "waiting"), "")
+
+    @property
+    def is_done(self) -> bool:
+        """Whether the record has been made."""
+        return self.states["record"][0] == "done"
+
+    def eta_seconds(self) -> float | None:
+        """Seconds of training left at the present speed."""
+        if self.last is None or not self.tokens_per_second:
+            return None
+        per_step = self.last.tokens / (self.last.step + 1)
+        return (self.steps_total - self.last.step - 1) * per_step / self.tokens_per_second
+
+
+def look_at(manifest: Manifest) -> RunProgress:
+    """The progress of a run, read anew."""
+    states = step_states(manifest.addresses)
+    if states["record"][0] == "done":
+        # Inputs of a finished run may have been cleared away; they are not asked for.
+        states = {label: ("done", None) for label in states}
+    last, speed = None, None
+    if states["train"][0] != "waiting":
+        steps = read_step_log(manifest.addresses["train"]).steps
+        recent = steps[-_RECENT_STEPS:]
+        if recent:
+            last = recent[-1]
+        if len(recent) > 1:
+            seconds = sum(step.seconds for step in recent[1:])
+            speed = (recent[-1].tokens - recent[0].tokens) / seconds if seconds > 0 else None
+    evaluated = _evaluated(manifest) if states["evaluate"][0] in ("running", "held") else None
+    return RunProgress(states, last, speed, manifest.steps_total, evaluated, driver_of(manifest))
+
+
+def _evaluated(manifest: Manifest) -> tuple[int, int] | None:
+    try:
+        with fsspec.open(f"{manifest.addresses['evaluate']}/progress.json", "rt") as file:
+            content = json.load(file)
+        return content["done"], content["total"]
+    except (FileNotFoundError, ValueError, KeyError):
+        return None

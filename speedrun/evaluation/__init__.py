@@ -1,0 +1,1 @@
+"""The score: bits per byte, counted from logits by the harness itself."""

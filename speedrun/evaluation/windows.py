@@ -1,0 +1,41 @@
+"""How a document is cut into windows: each token scored once, by lm-eval's rolling rule.
+
+The model sees BOS first. The first window scores the first L tokens. Each later window starts with the
+last token of the one before and scores the next L. The last one reaches back, so that it too is L long
+where the document is: its earlier tokens are context and are not scored a second time. This is what
+lm-eval's ``get_rolling_token_windows`` followed by ``make_disjoint_window`` does with a context of one
+(docs/scoring.md), so that an outsider can recompute a score with it. No jax here.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Window:
+    """One row for the model: it reads ``inputs`` and is scored on the last ``scored`` of ``targets``."""
+
+    document: int
+    """Position of the document in the evaluation set."""
+    inputs: list[int]
+    targets: list[int]
+    """Same length as ``inputs``: the token that follows each of them."""
+    scored: int
+
+
+def rolling_windows(document: int, tokens: Sequence[int], bos: int, length: int) -> Iterator[Window]:
+    """The windows of one document, in order. A document without tokens has none.
+
+    Args:
+        document: position of the document.
+        tokens: the document's own tokens, without BOS or end-of-text.
+        bos: what the model sees before the first of them.
+        length: the longest window, in tokens.
+    """
+    stream = [bos, *tokens]
+    done = 0
+    while done < len(tokens):
+        end = min(done + length, len(tokens))
+        start = max(0, end - length)
+        yield Window(document, stream[start:end], stream[start + 1 : end + 1], end - done)
+        done = end

@@ -1,0 +1,1 @@
+"""Results as data: their schema, their files, their step logs."""

@@ -1,0 +1,167 @@
+"""The results file: what a run leaves behind, and what each field means.
+
+``results/<candidate>/<rung>/speedrun_results.json`` holds one ``RunInfo`` a seed. Its keys are a superset
+of the latest shape that Marin's own speedrun files had, with the same names and meanings, so that a
+reader of the old files reads these. What is not known is null. Fields that a newer version adds are kept
+on reading and writing.
+"""
+
+from datetime import UTC, datetime
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+SCHEMA_VERSION = 1
+
+
+def utc_now() -> str:
+    """Now, as records write it."""
+    return datetime.now(UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+
+
+class _Model(BaseModel):
+    model_config = ConfigDict(extra="allow", populate_by_name=True, protected_namespaces=(), allow_inf_nan=False)
+
+
+class AuthorInfo(_Model):
+    """Who gets the credit."""
+
+    name: str
+    affiliation: str = ""
+    url: str = ""
+
+
+class AttemptInfo(_Model):
+    """One process' part in the run."""
+
+    number: int
+    started: str
+    """UTC, "YYYY-MM-DD HH:MM:SS UTC"."""
+    hardware: str
+    num_chips: int
+    seconds: float
+    """Sum of the durations of the steps that it trained, replayed ones included."""
+    first_step: int | None
+    last_step: int | None
+
+
+class Evaluation(_Model):
+    """What stands behind the score."""
+
+    protocol: int
+    """Version of the protocol (docs/scoring.md)."""
+    bits_per_byte: float
+    """nats / ln 2 / bytes."""
+    nats: float
+    """Sum of the negative log-likelihoods of all scored tokens."""
+    tokens: int
+    """Scored tokens: every token of every document once, no BOS, no end-of-text."""
+    bytes: int
+    """UTF-8 bytes of the documents."""
+    documents: int
+    """Documents that were scored; empty ones are not."""
+    texts_sha256: str
+    """Over the texts in order."""
+    tokenizer_sha256: str
+    """Of the tokenizer's ``tokenizer.json``."""
+
+
+class StepLogInfo(_Model):
+    """The step log beside the record: ``steps-<seed>.jsonl.gz``."""
+
+    file: str
+    sha256: str
+    """Of the log's text, before compression."""
+    steps: int
+    """Steps in it, each once."""
+    complete: bool
+    """Whether every step from 0 to the last is there."""
+
+
+class RunInfo(_Model):
+    """One run: a recipe with one seed, trained and evaluated."""
+
+    # What upstream's files have, with upstream's meaning.
+    author: AuthorInfo
+    description: str
+    """The candidate's hypothesis."""
+    model_size: int
+    """Trainable parameters."""
+    total_tokens: int
+    """Tokens trained on: the batch schedule's sum of sequences x length."""
+    model_flops: float
+    """3 x ``model_flops_per_token`` x ``total_tokens``."""
+    model_flops_per_token: float
+    """Forward FLOPs per token by Marin's convention."""
+    num_devices: int
+    num_chips: int
+    device_flops: float | None
+    """Peak dense bf16 FLOP/s of one chip; null where there is no such figure (a CPU)."""
+    training_time: float
+    """Seconds: every step's duration once, first steps with their compilation."""
+    training_hardware_flops: float | None
+    """Step seconds x chips x peak, summed over attempts; null without a peak."""
+    paloma_c4_en_bpb: float | None = Field(default=None, alias="eval/paloma/c4_en/bpb")
+    """Levanter's own figure on Paloma C4-EN; null where Paloma was not evaluated."""
+    run_completion_timestamp: str
+    """UTC, "YYYY-MM-DD HH:MM:SS UTC"."""
+    wandb_run_link: str | None
+    model_configuration: dict[str, Any] = Field(alias="model_config")
+    train_config: dict[str, Any]
+    tokenized_dataset: str
+    """Name of the training data's step, without the prefix of anybody's storage."""
+    resources: dict[str, Any]
+
+    # What they lacked.
+    candidate: str
+    rung: str
+    seed: int
+    bits_per_byte: float
+    """The score."""
+    evaluation: Evaluation
+    micro_heldout_bpb: float | None = Field(default=None, alias="eval/micro/heldout/bpb")
+    """Levanter's own figure on the micro rungs' held-out documents."""
+    authors: list[AuthorInfo]
+    baseline: str
+    overrides: dict[str, Any]
+    """Fields of the recipe that were set on the command line; empty for the candidate as written."""
+    budget_flops: float
+    """What the rung allows."""
+    tokens_per_second: float | None
+    """``total_tokens`` over ``steady_time``."""
+    mfu: float | None
+    """Model FLOPs over peak FLOPs in steady time; null without a peak."""
+    compile_time: float
+    """Seconds that the first steps of attempts took above the median step."""
+    steady_time: float
+    """Seconds of training without ``compile_time``."""
+    spent_time: float
+    """Seconds of all steps ever trained, replays included."""
+    attempts: list[AttemptInfo]
+    step_log: StepLogInfo
+    source_digest: str
+    """Of the candidate's file and the parts of ``speedrun.methods`` that it uses."""
+    recipe_fingerprint: str
+    """Of what the run computes; seeds share it."""
+    run_key: str
+    git_commit: str | None
+    git_dirty: bool | None
+    """Whether tracked files differed from the commit."""
+    versions: dict[str, str]
+    training_data: dict[str, Any]
+    """The corpus' counts, hashes and attribution."""
+    corpus: Literal["rung", "user"] = "rung"
+    """"user" when ``--corpus`` replaced the rung's data: such a record never enters the board."""
+
+
+class Run(_Model):
+    """One entry of ``runs``."""
+
+    run_info: RunInfo
+
+
+class ResultsFile(_Model):
+    """The whole file."""
+
+    schema_version: int = SCHEMA_VERSION
+    runs: list[Run]

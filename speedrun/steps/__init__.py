@@ -1,0 +1,1 @@
+"""The DAG of Marin executor steps that turns a recipe into a record."""

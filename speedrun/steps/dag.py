@@ -1,0 +1,145 @@
+"""The whole DAG of one run: corpus -> tokenizer -> tokenized sets -> train -> evaluate -> record."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+from fray.types import ResourceConfig
+from marin.execution.artifact import Artifact
+from marin.execution.lazy import ArtifactStep
+
+from speedrun.candidate import Recipe
+from speedrun.catalog import Loaded
+from speedrun.cost.budget import with_steps
+from speedrun.hardware import HardwareSpec
+from speedrun.identity import recipe_fingerprint, run_key, sha256_of_json
+from speedrun.ladder import Rung
+from speedrun.project import Project
+from speedrun.steps.data import RungData, rung_data
+from speedrun.steps.evaluate import evaluate_step
+from speedrun.steps.record import RunIdentity, record_digest, record_step
+from speedrun.steps.train import TrainPlace, train_step
+
+MICRO_CHECKPOINT_EVERY = timedelta(seconds=20)
+CHECKPOINT_EVERY = timedelta(minutes=10)
+USER_LEVANTER_KEY = "eval/user/heldout/bpb"
+
+
+@dataclass(frozen=True)
+class RunDag:
+    """The steps of one run, and who the run is."""
+
+    identity: RunIdentity
+    recipe: Recipe
+    """With its steps filled in."""
+    data: RungData
+    train: ArtifactStep
+    evaluate: ArtifactStep[Artifact]
+    record: ArtifactStep[Artifact]
+
+    def steps(self) -> list[tuple[str, ArtifactStep]]:
+        """(label, step), each step once, in an order in which they can be built."""
+        labels = {
+            id(self.data.texts): "corpus",
+            id(self.data.tokenizer): "tokenizer",
+            id(self.data.train): "training set",
+            id(self.data.held_out): "held-out set",
+            id(self.train): "train",
+            id(self.evaluate): "evaluate",
+            id(self.record): "record",
+        }
+        return [(labels.get(id(step), step.name), step) for step in _post_order(self.record)]
+
+
+def build_dag(
+    project: Project,
+    loaded: Loaded,
+    rung: Rung,
+    seed: int,
+    hardware: HardwareSpec,
+    *,
+    recipe: Recipe | None = None,
+    overrides: Mapping[str, Any] | None = None,
+    record_as: str | None = None,
+    corpus: str | None = None,
+) -> RunDag:
+    """The DAG of one run of ``loaded`` at ``rung``. Nothing is built and no file is written.
+
+    Args:
+        recipe: takes the place of the candidate's own (an overridden one); ``overrides`` says what differs.
+        record_as: name of the record; the candidate's own by default.
+        corpus: a user's own files, instead of the rung's data.
+    """
+    recipe = loaded.recipe(rung) if recipe is None else recipe
+    data = rung_data(rung, recipe.training_data, downloads=project.work / "downloads", corpus=corpus)
+    recipe = with_steps(recipe, rung, data.vocab_size)
+    fingerprint = sha256_of_json([recipe_fingerprint(recipe), [_address(step) for step in data.deps]])
+    key = run_key(fingerprint, rung=rung.name, seed=seed, hardware=str(hardware))
+    identity = RunIdentity(
+        candidate=loaded.candidate,
+        record_as=record_as or loaded.candidate.name,
+        rung=rung,
+        seed=seed,
+        hardware=hardware,
+        fingerprint=fingerprint,
+        key=key,
+        source_digest=loaded.source_digest,
+        overrides=overrides or {},
+        uses_own_corpus=corpus is not None,
+    )
+    where = f"{loaded.candidate.name}/{rung.name}/seed-{seed}-{key}"
+    resources = resources_of(hardware)
+    train = train_step(
+        f"train/{where}",
+        recipe,
+        data,
+        seed=seed,
+        run_id=where.replace("/", "-"),
+        levanter_key=USER_LEVANTER_KEY if corpus else rung.levanter_key,
+        place=TrainPlace(
+            resources=resources,
+            hardware=str(hardware),
+            chips=hardware.chips,
+            log_folder=project.work / "logs" / "levanter",
+            checkpoint_every=MICRO_CHECKPOINT_EVERY if rung.is_micro else CHECKPOINT_EVERY,
+            compilation_cache=f"{project.store}/compilation_cache",
+        ),
+    )
+    evaluation = evaluate_step(f"evaluate/{where}", train, recipe, data, resources=resources)
+    record = record_step(
+        f"record/{where}-{record_digest(identity)[:8]}",
+        identity,
+        recipe,
+        data,
+        train,
+        evaluation,
+        project_root=project.root,
+    )
+    return RunDag(identity, recipe, data, train, evaluation, record)
+
+
+def resources_of(hardware: HardwareSpec) -> ResourceConfig:
+    """What to ask of fray for ``hardware``."""
+    match hardware.accelerator.family:
+        case "gpu":
+            per_host = hardware.chips // hardware.hosts
+            return ResourceConfig.with_gpu(hardware.accelerator.name.upper(), count=per_host, replicas=hardware.hosts)
+        case "tpu":
+            return ResourceConfig.with_tpu(str(hardware))
+        case _:
+            return ResourceConfig.with_cpu()
+
+
+def _address(step: ArtifactStep) -> str:
+    return f"{step.name}@{step.version}:{step.fingerprint()}"
+
+
+def _post_order(step: ArtifactStep, seen: set[int] | None = None) -> Iterator[ArtifactStep]:
+    seen = set() if seen is None else seen
+    if id(step) in seen:
+        return
+    seen.add(id(step))
+    for dep in step.deps:
+        yield from _post_order(dep, seen)
+    yield step

@@ -1,0 +1,178 @@
+"""Training and evaluation data by name: which steps make them, and with which tokenizer.
+
+A rung names its data and its evaluation (``speedrun.ladder``); this table says what stands behind the
+names. No recipe can name the evaluation.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from marin.execution.artifact import Artifact
+from marin.execution.lazy import ArtifactStep, StepContext
+from marin.experiment.data import hf_download, pretokenized, tokenized
+from marin.processing.tokenize.tokenize import TokenizeConfig, TokenizedCache, tokenize
+from rigging.filesystem.storage_path import prefix_join
+
+from speedrun.errors import UnknownNameError
+from speedrun.ladder import Rung
+from speedrun.steps.corpus import user_corpus, wiki_summaries
+from speedrun.steps.tokenizer import byte_level_bpe
+from speedrun.steps.version import STEP_VERSION
+
+MICRO_VOCAB_SIZE = 2048
+MARIN_TOKENIZER = "marin-community/marin-tokenizer"
+MARIN_VOCAB_SIZE = 128_256
+PALOMA_REVISION = "65cd6fc"
+
+
+@dataclass(frozen=True)
+class RungData:
+    """The steps behind a run's data. ``tokenizer`` is a step, or the name of one on the model hub."""
+
+    name: str
+    train: ArtifactStep[TokenizedCache]
+    held_out: ArtifactStep[TokenizedCache]
+    texts: ArtifactStep[Artifact]
+    """Raw held-out documents, for the ledger."""
+    texts_glob: str
+    """Files within ``texts``, one document a line under ``text``."""
+    tokenizer: ArtifactStep[Artifact] | str
+    vocab_size: int
+
+    def tokenizer_path(self, ctx: StepContext) -> str:
+        """Where the tokenizer lies: its step's path, or its name on the hub."""
+        return self.tokenizer if isinstance(self.tokenizer, str) else ctx.artifact_path(self.tokenizer)
+
+    @property
+    def deps(self) -> tuple[ArtifactStep, ...]:
+        """Every step that a consumer of this data depends on."""
+        steps: tuple[ArtifactStep, ...] = (self.train, self.held_out, self.texts)
+        return steps if isinstance(self.tokenizer, str) else (*steps, self.tokenizer)
+
+
+def vocab_size(rung: Rung) -> int:
+    """Size of the vocabulary of the rung's own tokenizer."""
+    return MICRO_VOCAB_SIZE if rung.is_micro else MARIN_VOCAB_SIZE
+
+
+def rung_data(rung: Rung, training_data: str, *, downloads: Path, corpus: str | None = None) -> RungData:
+    """The data of a run.
+
+    Args:
+        rung: fixes the evaluation.
+        training_data: the name that the recipe gives, or "" for the rung's own.
+        downloads: folder for files fetched from a package index.
+        corpus: a user's own files, which take the place of both training and evaluation data.
+
+    Raises:
+        UnknownNameError: for training data that the rung's ladder does not have.
+    """
+    if corpus is not None:
+        return _from_corpus(user_corpus(corpus))
+    known: dict[str, Callable[[], RungData]] = (
+        {"wiki_summaries": lambda: _from_corpus(wiki_summaries(downloads))}
+        if rung.is_micro
+        else {
+            "fineweb_edu_10b": lambda: _fineweb_edu("10B"),
+            "fineweb_edu_10m": lambda: _fineweb_edu("10M"),
+            "fineweb_edu_100b": _fineweb_edu_100b,
+        }
+    )
+    name = training_data or rung.training_data
+    if name not in known:
+        raise UnknownNameError("training data", name, known, advice=f"These stand for {rung.name}'s ladder.")
+    return known[name]()
+
+
+def _from_corpus(corpus: ArtifactStep[Artifact]) -> RungData:
+    """A small corpus with a tokenizer of its own: everything is made here, from its documents."""
+    tokenizer = byte_level_bpe(corpus, MICRO_VOCAB_SIZE)
+    stem = tokenizer.name.removeprefix("tokenizer/")
+    return RungData(
+        name=corpus.name.removeprefix("corpus/"),
+        train=_tokenized(f"tokenized/{stem}/train", corpus, "train.jsonl.gz", tokenizer),
+        held_out=_tokenized(f"tokenized/{stem}/heldout", corpus, "heldout.jsonl.gz", tokenizer, held_out=True),
+        texts=corpus,
+        texts_glob="heldout.jsonl.gz",
+        tokenizer=tokenizer,
+        vocab_size=MICRO_VOCAB_SIZE,
+    )
+
+
+def _tokenized(
+    name: str, raw: ArtifactStep[Artifact], file: str, tokenizer: ArtifactStep[Artifact], *, held_out: bool = False
+) -> ArtifactStep[TokenizedCache]:
+    """Marin's tokenize step, with a tokenizer that is itself a step."""
+
+    def build_config(ctx: StepContext) -> TokenizeConfig:
+        paths = [prefix_join(ctx.artifact_path(raw), file)]
+        return TokenizeConfig(
+            train_paths=[] if held_out else paths,
+            validation_paths=paths if held_out else [],
+            cache_path=ctx.output_path,
+            tokenizer=ctx.artifact_path(tokenizer),
+        )
+
+    return ArtifactStep(
+        name=name,
+        version=STEP_VERSION,
+        artifact_type=TokenizedCache,
+        run=tokenize,
+        build_config=build_config,
+        deps=(raw, tokenizer),
+    )
+
+
+def _with_paloma(name: str, train: ArtifactStep[TokenizedCache]) -> RungData:
+    glob = "c4_en/val/val*.jsonl.gz"
+    paloma = hf_download(
+        "raw/paloma_c4_en", hf_id="allenai/paloma", revision=PALOMA_REVISION, urls_glob=[glob], version=STEP_VERSION
+    )
+    held_out = tokenized(
+        "tokenized/paloma_c4_en/marin-tokenizer",
+        tokenizer=MARIN_TOKENIZER,
+        raw=paloma,
+        glob=glob,
+        validation=True,
+        version=STEP_VERSION,
+    )
+    return RungData(
+        name=name,
+        train=train,
+        held_out=held_out,
+        texts=paloma,
+        texts_glob=glob,
+        tokenizer=MARIN_TOKENIZER,
+        vocab_size=MARIN_VOCAB_SIZE,
+    )
+
+
+def _fineweb_edu(size: str) -> RungData:
+    """Marin's pretokenized samples of FineWeb-Edu: Levanter caches on the hub."""
+    train = pretokenized(
+        f"tokenized/fineweb_edu_{size.lower()}/marin-tokenizer",
+        repo_id=f"marin-community/fineweb-edu-pretokenized-{size}",
+        tokenizer=MARIN_TOKENIZER,
+        version=STEP_VERSION,
+    )
+    return _with_paloma(f"fineweb_edu_{size.lower()}", train)
+
+
+def _fineweb_edu_100b() -> RungData:
+    """FineWeb-Edu's 100 B token sample, tokenized here: the largest rung trains on more than 10 B."""
+    raw = hf_download(
+        "raw/fineweb_edu_100b",
+        hf_id="HuggingFaceFW/fineweb-edu",
+        revision="main",
+        urls_glob=["sample/100BT/*.parquet"],
+        version=STEP_VERSION,
+    )
+    train = tokenized(
+        "tokenized/fineweb_edu_100b/marin-tokenizer",
+        tokenizer=MARIN_TOKENIZER,
+        raw=raw,
+        glob="sample/100BT/*.parquet",
+        version=STEP_VERSION,
+    )
+    return _with_paloma("fineweb_edu_100b", train)

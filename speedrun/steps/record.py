@@ -1,0 +1,246 @@
+"""The record step: what a finished, evaluated run says of itself, as data.
+
+Everything in it is taken from the run's own artifacts (step log, evaluation, corpus) and from its recipe,
+so that making it again gives the same record.
+"""
+
+import json
+import re
+import subprocess
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from marin.execution.artifact import Artifact
+from marin.execution.lazy import ArtifactStep, StepContext
+from marin.training.training import LevanterCheckpoint
+from rigging.filesystem.storage_path import StoragePath, prefix_join
+
+from speedrun.candidate import Candidate, Recipe
+from speedrun.cost.budget import forward_flops_per_token, model_flops, tokens_trained
+from speedrun.errors import SpeedrunError
+from speedrun.hardware import HardwareSpec, parse_hardware
+from speedrun.identity import canonical, computing_versions, sha256_of_json
+from speedrun.ladder import Rung
+from speedrun.records.schema import AttemptInfo, AuthorInfo, RunInfo
+from speedrun.records.steps import StepLog, read_step_log
+from speedrun.records.store import step_log_info, step_log_text
+from speedrun.steps.data import RungData
+from speedrun.steps.evaluate import read_evaluation
+from speedrun.steps.version import STEP_VERSION
+
+RUN_INFO_FILE = "run_info.json"
+STEP_LOG_FILE = "steps.jsonl"
+
+
+@dataclass(frozen=True)
+class RunIdentity:
+    """Which run this is; see ``speedrun.identity``."""
+
+    candidate: Candidate
+    record_as: str
+    """Name under which the record stands; the candidate's own unless its recipe was overridden."""
+    rung: Rung
+    seed: int
+    hardware: HardwareSpec
+    fingerprint: str
+    key: str
+    source_digest: str
+    overrides: Mapping[str, Any]
+    uses_own_corpus: bool
+
+
+@dataclass(frozen=True)
+class RecordJob:
+    """What the record step runs."""
+
+    train_path: str
+    evaluation_path: str
+    corpus_path: str | None
+    output_path: str
+    project_root: Path
+
+
+def record_step(
+    name: str,
+    identity: RunIdentity,
+    recipe: Recipe,
+    data: RungData,
+    train: ArtifactStep[LevanterCheckpoint],
+    evaluation: ArtifactStep[Artifact],
+    *,
+    project_root: Path,
+) -> ArtifactStep[Artifact]:
+    """The record of one run, as a step: leaves ``run_info.json`` and ``steps.jsonl``."""
+    small = identity.rung.is_micro or identity.uses_own_corpus
+
+    def build_config(ctx: StepContext) -> RecordJob | dict[str, Any]:
+        if ctx.is_fingerprint:
+            return {"evaluation": ctx.artifact_path(evaluation), "says": record_digest(identity)}
+        return RecordJob(
+            train_path=ctx.artifact_path(train),
+            evaluation_path=ctx.artifact_path(evaluation),
+            corpus_path=ctx.artifact_path(data.texts) if small else None,
+            output_path=ctx.output_path,
+            project_root=project_root,
+        )
+
+    def run(job: RecordJob) -> None:
+        log = read_step_log(job.train_path)
+        text = step_log_text(log.lines())
+        info = _run_info(job, identity, recipe, data, log, text)
+        StoragePath(prefix_join(job.output_path, STEP_LOG_FILE)).write_bytes(text)
+        content = json.dumps(info.model_dump(by_alias=True, mode="json"), indent=2, sort_keys=True)
+        StoragePath(prefix_join(job.output_path, RUN_INFO_FILE)).write_text(content)
+
+    return ArtifactStep(
+        name=name,
+        version=STEP_VERSION,
+        artifact_type=Artifact,
+        run=run,
+        build_config=build_config,
+        deps=(train, evaluation, *data.deps),
+    )
+
+
+def record_digest(identity: RunIdentity) -> str:
+    """Digest of what a record says beyond what was computed: a change makes the record anew, not the run."""
+    candidate = identity.candidate
+    authors = [asdict(author) for author in candidate.authors]
+    said = [identity.record_as, authors, candidate.hypothesis, candidate.baseline, identity.source_digest]
+    return sha256_of_json([*said, dict(identity.overrides)])
+
+
+def read_record(path: str) -> tuple[RunInfo, bytes]:
+    """(what the record step at ``path`` wrote, its step log's text)."""
+    info = RunInfo.model_validate_json(StoragePath(prefix_join(path, RUN_INFO_FILE)).read_text())
+    return info, StoragePath(prefix_join(path, STEP_LOG_FILE)).read_bytes()
+
+
+def _run_info(
+    job: RecordJob, identity: RunIdentity, recipe: Recipe, data: RungData, log: StepLog, log_text: bytes
+) -> RunInfo:
+    assert recipe.steps is not None
+    missing = log.missing(recipe.steps)
+    if missing:
+        raise SpeedrunError(f"the step log in {job.train_path} lacks step {missing[0]}: its times would be wrong")
+    evaluation, parameters, completed = read_evaluation(job.evaluation_path)
+    candidate, spec = identity.candidate, identity.hardware
+    authors = [AuthorInfo(**asdict(author)) for author in candidate.authors]
+    tokens = tokens_trained(recipe, recipe.steps)
+    flops = model_flops(recipe, data.vocab_size, recipe.steps)
+    peak = spec.accelerator.peak_flops_per_second
+    levanter_key = identity.rung.levanter_key if not identity.uses_own_corpus else "eval/user/heldout/bpb"
+    commit, dirty = git_state(job.project_root)
+    return RunInfo(
+        author=authors[0],
+        authors=authors,
+        description=candidate.hypothesis,
+        model_size=parameters,
+        total_tokens=tokens,
+        model_flops=flops,
+        model_flops_per_token=forward_flops_per_token(recipe, data.vocab_size),
+        num_devices=spec.chips,
+        num_chips=spec.chips,
+        device_flops=peak,
+        training_time=log.training_seconds,
+        training_hardware_flops=_hardware_flops(log),
+        run_completion_timestamp=completed,
+        wandb_run_link=log.wandb_link,
+        train_config=_plain(recipe.replace(model=None)) | {"precision": recipe.precision},
+        tokenized_dataset=data.train.name,
+        resources={"hardware": str(spec), "accelerator": spec.accelerator.name, "hosts": spec.hosts},
+        candidate=identity.record_as,
+        rung=identity.rung.name,
+        seed=identity.seed,
+        bits_per_byte=evaluation.bits_per_byte,
+        evaluation=evaluation,
+        baseline=candidate.baseline,
+        overrides=dict(identity.overrides),
+        budget_flops=identity.rung.budget_flops,
+        tokens_per_second=tokens / log.steady_seconds if log.steady_seconds else None,
+        mfu=flops / (log.steady_seconds * spec.chips * peak) if peak and log.steady_seconds else None,
+        compile_time=log.compile_seconds,
+        steady_time=log.steady_seconds,
+        spent_time=log.spent_seconds,
+        attempts=[
+            AttemptInfo(
+                number=attempt.number,
+                started=attempt.started,
+                hardware=attempt.hardware,
+                num_chips=attempt.chips,
+                seconds=attempt.seconds,
+                first_step=attempt.first_step,
+                last_step=attempt.last_step,
+            )
+            for attempt in log.attempts
+        ],
+        step_log=step_log_info(identity.seed, log_text, steps=len(log.steps), complete=not missing),
+        source_digest=identity.source_digest,
+        recipe_fingerprint=identity.fingerprint,
+        run_key=identity.key,
+        git_commit=commit,
+        git_dirty=dirty,
+        versions=computing_versions(),
+        training_data=_corpus_summary(job.corpus_path, data),
+        corpus="user" if identity.uses_own_corpus else "rung",
+        **{"model_config": _plain(recipe.model), levanter_key: log.evaluated.get(levanter_key)},
+    )
+
+
+def _hardware_flops(log: StepLog) -> float | None:
+    """Step seconds x chips x peak, summed over attempts, each with its own hardware."""
+    total = 0.0
+    by_number = {attempt.number: attempt for attempt in log.attempts}
+    for step in log.steps:
+        attempt = by_number[step.attempt]
+        (spec,) = parse_hardware(attempt.hardware)
+        if spec.accelerator.peak_flops_per_second is None:
+            return None
+        total += step.seconds * attempt.chips * spec.accelerator.peak_flops_per_second
+    return total
+
+
+def _corpus_summary(corpus_path: str | None, data: RungData) -> dict[str, Any]:
+    if corpus_path is None:
+        return {"name": data.name}
+    return {"name": data.name, **json.loads(StoragePath(prefix_join(corpus_path, "corpus.json")).read_text())}
+
+
+def _plain(value: Any) -> Any:
+    """A configuration as people read it: nested fields under their names, with the type beside them."""
+    described = canonical(value)
+
+    def simplify(item: Any) -> Any:
+        match item:
+            case {"fields": fields, "type": name}:
+                return {"type": name, **{key: simplify(field) for key, field in fields.items()}}
+            case {"enum": _, "name": name}:
+                return name
+            case {"map": pairs}:
+                return {str(simplify(key)): simplify(entry) for key, entry in pairs}
+            case dict():
+                return {key: simplify(entry) for key, entry in item.items()}
+            case list():
+                return [simplify(entry) for entry in item]
+        return item
+
+    return simplify(described)
+
+
+def git_state(root: Path) -> tuple[str | None, bool | None]:
+    """(commit, whether tracked files differ from it); (None, None) outside a repository or without git."""
+
+    def git(*words: str) -> str | None:
+        try:
+            done = subprocess.run(["git", "-C", str(root), *words], capture_output=True, text=True, timeout=30)
+        except (OSError, subprocess.TimeoutExpired):
+            return None
+        return done.stdout.strip() if done.returncode == 0 else None
+
+    commit = git("rev-parse", "HEAD")
+    if commit is None or not re.fullmatch(r"[0-9a-f]{40,64}", commit):
+        return None, None
+    changed = git("status", "--porcelain", "--untracked-files=no")
+    return commit, bool(changed) if changed is not None else None

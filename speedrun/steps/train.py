@@ -1,0 +1,183 @@
+"""The train step: a recipe with a seed becomes a Levanter run, through Marin's pod configuration."""
+
+import dataclasses
+import os
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import jmp
+from fray.types import ResourceConfig
+from haliax.partitioning import ResourceAxis
+from levanter.adaptor import NoAdaptorConfig
+from levanter.checkpoint import CheckpointerConfig
+from levanter.data.text.datasets import LmDataConfig
+from levanter.main.train_lm import TrainLmConfig
+from levanter.models.lm_model import LmConfig
+from levanter.tracker.tracker import TrackerConfig
+from levanter.tracker.wandb import WandbConfig
+from levanter.trainer import TrainerConfig
+from levanter.utils.mesh import MeshConfig
+from marin.execution.lazy import ArtifactStep, StepContext
+from marin.execution.remote import remote
+from marin.experiment.data import mixture
+from marin.training.training import LevanterCheckpoint, TrainLmOnPodConfig, run_levanter_train_lm
+
+from speedrun.candidate import Recipe
+from speedrun.errors import SpeedrunError
+from speedrun.identity import canonical
+from speedrun.records.steps import read_step_log
+from speedrun.steps.data import RungData
+from speedrun.steps.step_log import StepLogConfig, StepLogError
+from speedrun.steps.version import STEP_VERSION
+
+LEVANTER_EVALUATION_BATCH = 32
+"""Sequences in a batch of Levanter's own evaluation. Its figure moves with this, so it is pinned."""
+
+_TOKEN_AXES = (ResourceAxis.REPLICA_DCN, ResourceAxis.REPLICA, ResourceAxis.DATA)
+
+
+@dataclass(frozen=True)
+class TrainPlace:
+    """Where and how a run trains. Nothing here changes what is computed."""
+
+    resources: ResourceConfig
+    hardware: str
+    chips: int
+    log_folder: Path
+    checkpoint_every: timedelta
+    compilation_cache: str | None = None
+
+
+@dataclass(frozen=True)
+class TrainJob:
+    """What the train step runs."""
+
+    pod: TrainLmOnPodConfig
+    steps: int
+
+
+def train_step(
+    name: str, recipe: Recipe, data: RungData, *, seed: int, run_id: str, levanter_key: str, place: TrainPlace
+) -> ArtifactStep[LevanterCheckpoint]:
+    """A training run as a step.
+
+    Args:
+        name: address of the run; it must tell this run from every other (``identity.run_key``).
+        recipe: with its number of steps filled in.
+        run_id: Levanter's and W&B's name for the run.
+        levanter_key: the ``eval/.../bpb`` key under which Levanter is to log its own figure.
+    """
+
+    def build_config(ctx: StepContext) -> TrainJob | dict[str, Any]:
+        assert recipe.steps is not None
+        if ctx.is_fingerprint:
+            return {"recipe": canonical(recipe), "seed": seed, "data": [ctx.artifact_path(dep) for dep in data.deps]}
+        where: TrainPlace = ctx.runtime_arg("place")
+        trainer = TrainerConfig(
+            id=run_id,
+            seed=seed,
+            tracker=_trackers(ctx.output_path, run_id, where),
+            mp=jmp.get_policy(recipe.precision),
+            train_batch_size=recipe.batch_size,
+            per_device_parallelism=-1,
+            per_device_eval_parallelism=max(1, LEVANTER_EVALUATION_BATCH // where.chips),
+            num_train_steps=recipe.steps,
+            # Levanter evaluates once more at the end in any case; a score before that is not asked for.
+            steps_per_eval=recipe.steps + 1,
+            checkpointer=CheckpointerConfig(save_interval=where.checkpoint_every, keep=[]),
+            mesh=trainer_mesh(),
+            allow_nondivisible_batch_size=True,
+            log_dir=where.log_folder,
+            log_jaxprs=False,
+            log_xla_hlo=False,
+            jax_compilation_cache_dir=where.compilation_cache,
+        )
+        levanter_config = TrainLmConfig(
+            data=_data_config(ctx, data, levanter_key),
+            trainer=trainer,
+            model=with_local_tokenizer(recipe.model, data.tokenizer_path(ctx)),
+            optimizer=recipe.optimizer,
+            z_loss_weight=recipe.z_loss_weight,
+            train_seq_len=recipe.sequence_length,
+            hf_save_steps=None,  # type: ignore[arg-type]  # no export to Hugging Face's format
+            adapter=NoAdaptorConfig(),
+        )
+        pod = TrainLmOnPodConfig(levanter_config, where.resources, ctx.output_path)
+        return TrainJob(pod, recipe.steps)
+
+    return ArtifactStep(
+        name=name,
+        version=STEP_VERSION,
+        artifact_type=LevanterCheckpoint,
+        run=_dispatch,
+        build_config=build_config,
+        deps=data.deps,
+        runtime_args={"place": place},
+    )
+
+
+def trainer_mesh() -> MeshConfig:
+    """Marin's standard mesh: data parallel over all chips."""
+    return MeshConfig(
+        axes={"replica": 1, "data": -1, "model": 1},
+        compute_mapping={"token": _TOKEN_AXES, "token_repeat": _TOKEN_AXES},
+    )
+
+
+def with_local_tokenizer(model: LmConfig, tokenizer: str) -> LmConfig:
+    """``model`` with its converter pointed at ``tokenizer``, so that building it asks no model hub."""
+    names = {field.name for field in dataclasses.fields(model)}
+    changes = {name: tokenizer for name in ("tokenizer", "reference_checkpoint") if name in names}
+    return dataclasses.replace(model, **changes)
+
+
+def wandb_mode() -> str:
+    """How W&B is used: "online" with a key, "offline" on request, else "disabled"."""
+    asked = os.environ.get("WANDB_MODE")
+    if asked in ("offline", "disabled"):
+        return asked
+    return "online" if os.environ.get("WANDB_API_KEY") else "disabled"
+
+
+def _dispatch(job: TrainJob) -> None:
+    """Submit the training job to whichever engine is in charge, and wait for it."""
+    remote(_train, resources=job.pod.resources)(job)
+
+
+def _train(job: TrainJob) -> None:
+    try:
+        run_levanter_train_lm(job.pod)
+    except StepLogError as error:
+        raise SpeedrunError(str(error)) from error
+    assert job.pod.output_path is not None
+    missing = read_step_log(job.pod.output_path).missing(job.steps)
+    if missing:
+        raise SpeedrunError(
+            f"the step log lacks {len(missing)} of {job.steps} steps (first: {missing[0]}), so the run's times "
+            f"would be wrong. Remove {job.pod.output_path} and run the same command again."
+        )
+
+
+def _trackers(output_path: str, run_id: str, place: TrainPlace) -> tuple[TrackerConfig, ...]:
+    about: dict[str, Any] = {"hardware": place.hardware, "chips": place.chips}
+    step_log = StepLogConfig(output_path=output_path, about=about)
+    mode = wandb_mode()
+    if mode == "disabled":
+        return (step_log,)
+    project = os.environ.get("WANDB_PROJECT", "marin-speedrun")
+    return (step_log, WandbConfig(project=project, name=run_id, mode=mode, save_code=False))
+
+
+def _data_config(ctx: StepContext, data: RungData, levanter_key: str) -> LmDataConfig:
+    """Marin's mixture, with the held-out part under the name from which Levanter makes its metric's key."""
+    config = mixture(ctx, {data.train: 1.0}, validation=[data.held_out])
+    name = levanter_key.removeprefix("eval/").removesuffix("/bpb")
+    renamed = {data.held_out.name: name}
+    assert isinstance(config.train_weights, dict)
+    return dataclasses.replace(
+        config,
+        components={renamed.get(key, key): value for key, value in config.components.items()},
+        train_weights={renamed.get(key, key): value for key, value in config.train_weights.items()},
+    )
