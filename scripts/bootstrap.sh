@@ -36,21 +36,23 @@ find_python() {
     local candidate
     while read -r candidate; do
         if fits "$candidate"; then
-            echo "$candidate"
+            # Not .venv's own, where that is activated: it is about to be removed.
+            "$candidate" -c "import os, sys; print(os.path.realpath(sys.executable))"
             return
         fi
     done < <(candidates)
 }
 
-if [[ -f $STAMP && $(<"$STAMP") == "$(wanted)" ]]; then
-    exit 0
-fi
-
+# Whether .venv can be kept and brought up to date.
 usable() {
     # Scripts in bin/ hold the folder's path; an install that was stopped may have left half a package.
     if [[ -f $STAMP && $(head -n 1 "$STAMP") != "$PWD" ]]; then return 1; fi
     [[ -x $VENV/bin/python ]] && fits "$VENV/bin/python" && "$VENV/bin/python" -m pip --version >/dev/null 2>&1
 }
+
+if [[ -f $STAMP && $(<"$STAMP") == "$(wanted)" ]]; then
+    exit 0
+fi
 
 if usable; then
     echo unfinished >"$STAMP"

@@ -25,7 +25,7 @@ import sysconfig
 from collections.abc import Mapping, Sequence, Set
 from datetime import timedelta
 from pathlib import Path
-from types import FunctionType, ModuleType
+from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
 from typing import Any
 
 COMPUTING_PACKAGES = ("jax", "jaxlib", "marin-core", "marin-levanter", "marin-haliax", "optax")
@@ -127,6 +127,10 @@ def canonical(value: Any) -> Any:
                 "args": canonical(value.args),
                 "kwargs": canonical(value.keywords),
             }
+        case BuiltinFunctionType():
+            return {"function": _qualified(value)}
+        case MethodType():
+            return {"method": canonical(value.__func__), "of": canonical(value.__self__)}
         case FunctionType():
             closure = [canonical(cell.cell_contents) for cell in value.__closure__ or ()]
             return {**_describe_code(value), "closure": closure, "defaults": canonical(value.__defaults__)}

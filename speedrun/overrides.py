@@ -91,7 +91,7 @@ def _set(owner: Any, path: list[str], value: Any, whole: str) -> Any:
 def _decode(owner: Any, name: str, value: Any, whole: str) -> Any:
     import draccus
 
-    declared = typing.get_type_hints(type(owner), _type_names()).get(name, Any)
+    declared = typing.get_type_hints(type(owner), localns=_type_names()).get(name, Any)
     if isinstance(value, int) and not isinstance(value, bool) and declared is float:
         return float(value)
     try:

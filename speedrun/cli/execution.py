@@ -1,5 +1,6 @@
 """Building the DAGs of one command: shown, resumable, each record published as soon as it is made."""
 
+import errno
 import os
 import traceback
 from collections.abc import Sequence
@@ -142,6 +143,10 @@ def _publish(dag: "RunDag", folder: Path, was_cached: bool) -> Published:
     return Published(info, publish_run(folder, info, log_text), was_cached)
 
 
+def _storage_error(what: str) -> SpeedrunError:
+    return SpeedrunError(f"{what}. Mend it and run the same command again: it goes on where it stopped.")
+
+
 def _explain(error: BaseException, log: Path) -> Exception:
     """The step's own error, out of the layers of runner and client around it."""
     chain: list[BaseException] = [error]
@@ -150,12 +155,11 @@ def _explain(error: BaseException, log: Path) -> Exception:
     for link in chain:
         if isinstance(link, SpeedrunError):
             return link
-        if isinstance(link, OSError) and link.errno in (28, 30, 13):
-            what = f"{link.filename}: " if link.filename else ""
-            return SpeedrunError(
-                f"{what}{link.strerror}. Make room (or make it writable) and run the same command again: it goes on "
-                "where it stopped."
-            )
+        if isinstance(link, OSError) and link.errno in (errno.ENOSPC, errno.EROFS, errno.EACCES):
+            return _storage_error(f"{link.filename}: {link.strerror}" if link.filename else str(link.strerror))
+        if os.strerror(errno.ENOSPC) in str(link):
+            # Tensorstore has an error of its own for it.
+            return _storage_error(os.strerror(errno.ENOSPC))
     root = next((link for link in chain if not str(link).startswith(("Step failed", "1 step(s)"))), chain[-1])
     frames = traceback.extract_tb(root.__traceback__)
     own = [frame for frame in frames if "executor_steps" in frame.filename or "/speedrun/" in frame.filename]

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -27,6 +28,8 @@ class Asked:
     corpus: str | None
     record_as: str | None
     overrides: dict[str, Any]
+    checkpoint_every: float | None = None
+    """Seconds."""
 
     @property
     def is_scratch(self) -> bool:
@@ -45,6 +48,7 @@ def run_options(function: Callable[..., None]) -> Callable[..., None]:
         click.option("--hardware", help="What it runs on, such as cpu, h100x8 or v5p-8. Found out by default."),
         click.option("--corpus", help="A folder or glob of your own text, instead of the rung's data (a trial)."),
         click.option("--config", "config", type=click.Path(path_type=Path), help="YAML file with recipe fields."),
+        click.option("--checkpoint-every", type=float, help="Seconds between checkpoints. [micro: 20, else 600]"),
         click.option("--record-as", help="Record an overridden run in results/ under this name."),
     ):
         function = option(function)
@@ -63,6 +67,7 @@ def asked(
     hardware: str | None,
     corpus: str | None,
     config: Path | None,
+    checkpoint_every: float | None,
     record_as: str | None,
     overrides: Sequence[str],
 ) -> Asked:
@@ -73,6 +78,8 @@ def asked(
 
     if seeds < 1:
         raise SpeedrunError(f"--seeds must be at least 1, got {seeds}")
+    if checkpoint_every is not None and checkpoint_every <= 0:
+        raise SpeedrunError(f"--checkpoint-every must be positive, got {checkpoint_every:g}")
     fields = (read_file(config) if config else {}) | parse_arguments(overrides)
     if record_as is not None:
         check_name(record_as)
@@ -90,6 +97,7 @@ def asked(
         corpus=corpus,
         record_as=record_as,
         overrides=fields,
+        checkpoint_every=checkpoint_every,
     )
 
 
@@ -127,6 +135,7 @@ def build_dags(project: "Project", ask: Asked) -> list["RunDag"]:
                     overrides=ask.overrides,
                     record_as=ask.record_as,
                     corpus=ask.corpus,
+                    checkpoint_every=None if ask.checkpoint_every is None else timedelta(seconds=ask.checkpoint_every),
                 )
             )
     return dags

@@ -17,6 +17,7 @@ from speedrun.project import Project, find_project
 
 if TYPE_CHECKING:
     from speedrun.cli.execution import Published
+    from speedrun.steps.dag import RunDag
 
 
 @click.command("run", context_settings=RECIPE_FIELDS)
@@ -42,7 +43,7 @@ def command(as_json: bool, **options: Any) -> None:
 
 def run(project: Project, ask: Asked, *, quiet: bool = False) -> "list[Published]":
     """Build everything that ``ask`` means, with progress on stderr. Exits with 1 when a step fails."""
-    from speedrun.cli.execution import StepFailed, check_results_folder, results_folder
+    from speedrun.cli.execution import StepFailed, check_results_folder, execute, results_folder, resume_hint
 
     refuse_early(project, ask)
     if not ask.is_scratch:
@@ -51,13 +52,11 @@ def run(project: Project, ask: Asked, *, quiet: bool = False) -> "list[Published
     log = project.work / "logs" / f"{time.strftime('%Y%m%d-%H%M%S')}-{ask.name}-{os.getpid()}.log"
     prepare_environment(project)
     with diverted_output(log) as console:
-        if quiet:
-            console.quiet = True
+        console.quiet = quiet
+        dags: list[RunDag] = []
         try:
             with console.status("loading jax, levanter and marin"):
                 dags = build_dags(project, ask)
-                from speedrun.cli.execution import execute, resume_hint
-
             folders = [
                 results_folder(
                     project,
@@ -70,7 +69,7 @@ def run(project: Project, ask: Asked, *, quiet: bool = False) -> "list[Published
             return execute(project, dags, folders, console, log)
         except KeyboardInterrupt:
             console.quiet = False
-            console.print(resume_hint(project, dags) if "dags" in locals() else "Interrupted.", markup=False)
+            console.print(resume_hint(project, dags), markup=False)
             # The engine's thread cannot be stopped, and need not be: whatever it leaves can be resumed.
             os._exit(130)
         except StepFailed as failure:

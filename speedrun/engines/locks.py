@@ -16,7 +16,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-import fsspec
+from speedrun.storage import read_bytes
 
 LEASE_SECONDS = 90.0
 """After so long without a heartbeat Marin takes a lock for abandoned."""
@@ -65,14 +65,17 @@ def name_holders() -> None:
 
 def holder_of(step_path: str) -> Holder | None:
     """The process whose lease on the step at ``step_path`` is running; None when nobody's is."""
-    fs, path = fsspec.core.url_to_fs(lock_path(step_path), use_listings_cache=False)
-    try:
-        lease = json.loads(fs.cat_file(path))
-        stale = time.time() - float(lease["timestamp"]) > LEASE_SECONDS
-        return None if stale else parse_holder(str(lease["worker_id"]))
-    except (FileNotFoundError, ValueError, KeyError, TypeError):
-        # Not there, or just being written.
-        return None
+    for _ in range(3):
+        try:
+            lease = json.loads(read_bytes(lock_path(step_path)))
+            stale = time.time() - float(lease["timestamp"]) > LEASE_SECONDS
+            return None if stale else parse_holder(str(lease["worker_id"]))
+        except FileNotFoundError:
+            return None
+        except (ValueError, KeyError, TypeError):
+            # The heartbeat is just writing it.
+            time.sleep(0.02)
+    return None
 
 
 def release_dead(step_paths: Iterable[str]) -> list[str]:

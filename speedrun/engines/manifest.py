@@ -10,12 +10,11 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-import fsspec
-
 from speedrun.engines.locks import Holder, holder_of, parse_holder
 from speedrun.project import Project
 from speedrun.records.steps import StepLog, read_step_log
 from speedrun.records.store import write_json_atomically
+from speedrun.storage import read_bytes
 
 StepState = Literal["waiting", "running", "held", "stopped", "failed", "done"]
 """``held``: another process is at it. ``stopped``: whoever was at it is gone; a rerun resumes."""
@@ -60,9 +59,8 @@ def read_manifests(project: Project) -> list[Manifest]:
 
 def step_state(path: str) -> tuple[StepState, Holder | None]:
     """(state of the step whose output lies at ``path``, who holds it)."""
-    fs, plain = fsspec.core.url_to_fs(f"{path}/.executor_status", use_listings_cache=False)
     try:
-        status = fs.cat_file(plain).decode().strip()
+        status = read_bytes(f"{path}/.executor_status").decode().strip()
     except FileNotFoundError:
         return "waiting", None
     if status == "SUCCESS":

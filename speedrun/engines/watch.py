@@ -7,11 +7,10 @@ and whoever asks.
 import json
 from dataclasses import dataclass
 
-import fsspec
-
 from speedrun.engines.locks import Holder
 from speedrun.engines.manifest import Manifest, StepState, driver_of, step_states
 from speedrun.records.steps import Step, read_step_log
+from speedrun.storage import read_bytes
 
 _RECENT_STEPS = 20
 
@@ -58,7 +57,7 @@ def look_at(manifest: Manifest) -> RunProgress:
     states = step_states(manifest.addresses)
     if states["record"][0] == "done":
         # Inputs of a finished run may have been cleared away; they are not asked for.
-        states = {label: ("done", None) for label in states}
+        states = dict.fromkeys(states, ("done", None))
     last, speed = None, None
     if states["train"][0] != "waiting":
         steps = read_step_log(manifest.addresses["train"]).steps
@@ -74,8 +73,7 @@ def look_at(manifest: Manifest) -> RunProgress:
 
 def _evaluated(manifest: Manifest) -> tuple[int, int] | None:
     try:
-        with fsspec.open(f"{manifest.addresses['evaluate']}/progress.json", "rt") as file:
-            content = json.load(file)
+        content = json.loads(read_bytes(f"{manifest.addresses['evaluate']}/progress.json"))
         return content["done"], content["total"]
     except (FileNotFoundError, ValueError, KeyError):
         return None

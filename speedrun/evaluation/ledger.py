@@ -28,8 +28,11 @@ PROTOCOL = 1
 class Tokenizer(Protocol):
     """What the ledger needs of a tokenizer (Levanter's ``MarinTokenizer`` has it)."""
 
-    bos_token_id: int | None
-    eos_token_id: int | None
+    @property
+    def bos_token_id(self) -> int | None: ...
+
+    @property
+    def eos_token_id(self) -> int | None: ...
 
     def encode(self, text: str, *, add_special_tokens: bool) -> list[int]: ...
 

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import fsspec
+from speedrun.storage import list_names, read_bytes
 
 STEP_LOG_FOLDER = "step_log"
 _ATTEMPT_FILE = re.compile(r"attempt-(\d{4,})\.jsonl")
@@ -100,11 +100,7 @@ def attempt_file(number: int) -> str:
 
 def attempt_numbers(folder: str) -> list[int]:
     """Numbers of the attempts that have a file in ``folder``, ascending."""
-    fs, path = fsspec.core.url_to_fs(folder, use_listings_cache=False)
-    if not fs.exists(path):
-        return []
-    names = (str(file).rsplit("/", 1)[-1] for file in fs.ls(path, detail=False))
-    return sorted(int(match[1]) for name in names if (match := _ATTEMPT_FILE.fullmatch(name)))
+    return sorted(int(match[1]) for name in list_names(folder) if (match := _ATTEMPT_FILE.fullmatch(name)))
 
 
 def read_step_log(train_output: str) -> StepLog:
@@ -119,8 +115,7 @@ def read_step_log(train_output: str) -> StepLog:
     wandb_link: str | None = None
     rows = 0
     for number in attempt_numbers(folder):
-        with fsspec.open(f"{folder}/{attempt_file(number)}", "rt", encoding="utf-8") as file:
-            lines = _parse(file.read())
+        lines = _parse(read_bytes(f"{folder}/{attempt_file(number)}").decode("utf-8", errors="replace"))
         about = next((line for line in lines if "attempt" in line and "started" in line), {})
         own = [_step(line, number) for line in lines if "step" in line]
         rows += len(own)

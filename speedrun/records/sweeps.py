@@ -5,7 +5,7 @@ search stands beside the result, for a method and for its baseline alike.
 """
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -72,7 +72,7 @@ def keep_points(folder: Path, points: Iterable[SweepPoint]) -> Sweep:
     return sweep
 
 
-def fields_at_edge(winner: dict[str, Any], grid: dict[str, Sequence[Any]]) -> list[str]:
+def fields_at_edge(winner: Mapping[str, Any], grid: Mapping[str, Sequence[Any]]) -> list[str]:
     """Fields whose best value is the smallest or the largest that was tried: the optimum may lie outside."""
     edges = []
     for field, values in grid.items():

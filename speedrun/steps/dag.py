@@ -63,6 +63,7 @@ def build_dag(
     overrides: Mapping[str, Any] | None = None,
     record_as: str | None = None,
     corpus: str | None = None,
+    checkpoint_every: timedelta | None = None,
 ) -> RunDag:
     """The DAG of one run of ``loaded`` at ``rung``. Nothing is built and no file is written.
 
@@ -70,6 +71,7 @@ def build_dag(
         recipe: takes the place of the candidate's own (an overridden one); ``overrides`` says what differs.
         record_as: name of the record; the candidate's own by default.
         corpus: a user's own files, instead of the rung's data.
+        checkpoint_every: time between checkpoints; it does not change what is computed.
     """
     recipe = loaded.recipe(rung) if recipe is None else recipe
     data = rung_data(rung, recipe.training_data, downloads=project.work / "downloads", corpus=corpus)
@@ -102,7 +104,7 @@ def build_dag(
             hardware=str(hardware),
             chips=hardware.chips,
             log_folder=project.work / "logs" / "levanter",
-            checkpoint_every=MICRO_CHECKPOINT_EVERY if rung.is_micro else CHECKPOINT_EVERY,
+            checkpoint_every=checkpoint_every or (MICRO_CHECKPOINT_EVERY if rung.is_micro else CHECKPOINT_EVERY),
             compilation_cache=f"{project.store}/compilation_cache",
         ),
     )

@@ -131,9 +131,11 @@ def _run_info(
     tokens = tokens_trained(recipe, recipe.steps)
     flops = model_flops(recipe, data.vocab_size, recipe.steps)
     peak = spec.accelerator.peak_flops_per_second
-    levanter_key = identity.rung.levanter_key if not identity.uses_own_corpus else "eval/user/heldout/bpb"
     commit, dirty = git_state(job.project_root)
     return RunInfo(
+        model_configuration=_plain(recipe.model),
+        paloma_c4_en_bpb=log.evaluated.get("eval/paloma/c4_en/bpb"),
+        micro_heldout_bpb=log.evaluated.get("eval/micro/heldout/bpb"),
         author=authors[0],
         authors=authors,
         description=candidate.hypothesis,
@@ -185,7 +187,6 @@ def _run_info(
         versions=computing_versions(),
         training_data=_corpus_summary(job.corpus_path, data),
         corpus="user" if identity.uses_own_corpus else "rung",
-        **{"model_config": _plain(recipe.model), levanter_key: log.evaluated.get(levanter_key)},
     )
 
 

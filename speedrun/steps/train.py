@@ -35,7 +35,7 @@ from speedrun.steps.version import STEP_VERSION
 LEVANTER_EVALUATION_BATCH = 32
 """Sequences in a batch of Levanter's own evaluation. Its figure moves with this, so it is pinned."""
 
-_TOKEN_AXES = (ResourceAxis.REPLICA_DCN, ResourceAxis.REPLICA, ResourceAxis.DATA)
+_TOKEN_AXES = [ResourceAxis.REPLICA_DCN, ResourceAxis.REPLICA, ResourceAxis.DATA]
 
 
 @dataclass(frozen=True)
@@ -80,7 +80,7 @@ def train_step(
             seed=seed,
             tracker=_trackers(ctx.output_path, run_id, where),
             mp=jmp.get_policy(recipe.precision),
-            train_batch_size=recipe.batch_size,
+            train_batch_size=recipe.batch_size if isinstance(recipe.batch_size, int) else list(recipe.batch_size),
             per_device_parallelism=-1,
             per_device_eval_parallelism=max(1, LEVANTER_EVALUATION_BATCH // where.chips),
             num_train_steps=recipe.steps,
@@ -129,7 +129,7 @@ def trainer_mesh() -> MeshConfig:
 def with_local_tokenizer(model: LmConfig, tokenizer: str) -> LmConfig:
     """``model`` with its converter pointed at ``tokenizer``, so that building it asks no model hub."""
     names = {field.name for field in dataclasses.fields(model)}
-    changes = {name: tokenizer for name in ("tokenizer", "reference_checkpoint") if name in names}
+    changes: dict[str, Any] = {name: tokenizer for name in ("tokenizer", "reference_checkpoint") if name in names}
     return dataclasses.replace(model, **changes)
 
 

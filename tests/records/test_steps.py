@@ -1,0 +1,66 @@
+"""Reading a step log: kills, resumes and replays, with times worked out by hand."""
+
+import json
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from speedrun.records.steps import attempt_file, read_step_log
+
+ABOUT = {"started": "2026-01-01 00:00:00 UTC", "hardware": "cpu", "chips": 1}
+
+
+def line(step: int, seconds: float, loss: float = 1.0) -> str:
+    return json.dumps({"step": step, "loss": loss, "seconds": seconds, "tokens": (step + 1) * 10}) + "\n"
+
+
+def write(output: Path, *attempts: str) -> None:
+    (output / "step_log").mkdir(parents=True, exist_ok=True)
+    for number, text in enumerate(attempts, start=1):
+        about = json.dumps({"attempt": number, **ABOUT}) + "\n"
+        (output / "step_log" / attempt_file(number)).write_text(about + text)
+
+
+def test_a_resumed_run_counts_each_step_once_and_keeps_the_last(tmp_path: Path) -> None:
+    # Killed after step 3, resumed from a checkpoint after step 1: steps 2 and 3 were trained twice.
+    first = line(0, 20.0) + line(1, 1.0) + line(2, 1.0, loss=9.0) + line(3, 1.0)
+    write(tmp_path, first, line(2, 21.0, loss=7.0) + line(3, 1.0) + line(4, 1.0))
+    log = read_step_log(str(tmp_path))
+    assert [step.step for step in log.steps] == [0, 1, 2, 3, 4]
+    assert log.steps[2].loss == 7.0
+    assert log.training_seconds == 20 + 1 + 21 + 1 + 1
+    assert log.spent_seconds == 23 + 23
+    assert log.rows == 7
+    assert log.missing(5) == []
+    assert log.missing(7) == [5, 6]
+    # The median step takes a second; the two first steps took 19 and 20 more, which is compilation.
+    assert log.steady_seconds == 5.0
+    assert log.compile_seconds == 39.0
+    assert [(a.number, a.first_step, a.last_step) for a in log.attempts] == [(1, 0, 3), (2, 2, 4)]
+
+
+def test_a_line_cut_short_by_a_kill_is_left_out(tmp_path: Path) -> None:
+    write(tmp_path, line(0, 1.0) + line(1, 1.0)[:-9])
+    assert [step.step for step in read_step_log(str(tmp_path)).steps] == [0]
+
+
+@given(st.integers(0, 200))
+def test_any_cut_gives_a_prefix(tmp_path_factory: pytest.TempPathFactory, cut: int) -> None:
+    output = tmp_path_factory.mktemp("cut")
+    text = "".join(line(step, 1.0) for step in range(3))
+    write(output, text[: min(cut, len(text))])
+    steps = [step.step for step in read_step_log(str(output)).steps]
+    assert steps == list(range(len(steps)))
+
+
+def test_a_run_that_has_not_begun_has_no_steps(tmp_path: Path) -> None:
+    log = read_step_log(str(tmp_path / "nowhere"))
+    assert (log.steps, log.attempts, log.steady_seconds) == ((), (), 0.0)
+
+
+def test_levanters_own_figure_is_read_and_the_last_one_counts(tmp_path: Path) -> None:
+    old, new = ({"evaluated_at": 1, "eval/micro/heldout/bpb": value} for value in (3.0, 2.5))
+    write(tmp_path, json.dumps(old) + "\n", json.dumps(new) + "\n")
+    assert read_step_log(str(tmp_path)).evaluated == {"eval/micro/heldout/bpb": 2.5}
