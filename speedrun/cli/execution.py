@@ -16,6 +16,7 @@ from speedrun.engines.manifest import Manifest, write_manifest
 from speedrun.engines.watch import RunProgress, look_at
 from speedrun.errors import SpeedrunError
 from speedrun.project import Project
+from speedrun.records.attempts import AttemptsLog
 from speedrun.records.schema import RunInfo, utc_now
 from speedrun.records.store import RESULTS_FILE, publish_run, read_results
 
@@ -86,7 +87,7 @@ def execute(
     engine = LocalEngine([dag.record for dag in dags])
     published: dict[str, Published] = {}
     engine.start()
-    with ProgressDisplay(console) as display:
+    with ProgressDisplay(console) as display, AttemptsLog() as attempts:
         over = False
         while not over:
             over = engine.wait(POLL_SECONDS)
@@ -95,8 +96,11 @@ def execute(
             seen = [(manifest, look_at(manifest)) for manifest in manifests]
             display.show(seen)
             for dag, folder, (manifest, progress) in zip(dags, folders, seen, strict=True):
+                if manifest.key not in cached and progress.states["train"][0] != "waiting":
+                    _note_attempt(project, dag, attempts)
                 if progress.is_done and manifest.key not in published:
                     published[manifest.key] = _publish(dag, folder, manifest.key in cached)
+                    attempts.end(manifest.key, "finished", published[manifest.key].info.bits_per_byte)
     done = [published[manifest.key] for manifest in manifests if manifest.key in published]
     if engine.error is not None:
         failure = _explain(engine.error, log)
@@ -134,6 +138,21 @@ def manifest_of(dag: "RunDag", folder: Path, log: Path) -> Manifest:
         overrides=dict(identity.overrides),
         driver=process_name(),
     )
+
+
+def _note_attempt(project: Project, dag: "RunDag", attempts: AttemptsLog) -> None:
+    """Note beside the candidate's record that the run was started; trials count, a user's own corpus does not."""
+    identity = dag.identity
+    if not identity.uses_own_corpus:
+        attempts.start(
+            results_folder(project, identity.record_as, identity.rung.name, scratch_label=None),
+            run_key=identity.key,
+            rung=identity.rung.name,
+            seed=identity.seed,
+            recipe_fingerprint=identity.fingerprint,
+            hardware=str(identity.hardware),
+            overrides=identity.overrides,
+        )
 
 
 def _publish(dag: "RunDag", folder: Path, was_cached: bool) -> Published:

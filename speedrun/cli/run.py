@@ -22,14 +22,16 @@ if TYPE_CHECKING:
 
 @click.command("run", context_settings=RECIPE_FIELDS)
 @run_options
+@click.option("--engine", type=click.Choice(["local"]), default="local", show_default=True, help="Where steps run.")
 @click.option("--json", "as_json", is_flag=True, help="Print the records as JSON.")
-def command(as_json: bool, **options: Any) -> None:
+def command(engine: str, as_json: bool, **options: Any) -> None:
     """Train, evaluate and record candidate NAME.
 
     Fields of the recipe can be set, as in --optimizer.learning_rate 0.01. Such a run is scratch: its record
     stays in the work folder unless --record-as names it. A run that was interrupted goes on where it
     stopped; one that has been made is served from the cache.
     """
+    del engine  # there is one so far
     ask = asked(**options)
     project = find_project()
     published = run(project, ask, quiet=as_json)
@@ -84,6 +86,7 @@ def prepare_environment(project: Project) -> None:
     os.environ.setdefault("TQDM_DISABLE", "1")
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
     os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
+    os.environ.setdefault("WANDB_DIR", str(project.work))
 
 
 def refuse_early(project: Project, ask: Asked) -> None:

@@ -55,9 +55,11 @@ class RunProgress:
 def look_at(manifest: Manifest) -> RunProgress:
     """The progress of a run, read anew."""
     states = step_states(manifest.addresses)
+    finished: tuple[StepState, None] = ("done", None)
     if states["record"][0] == "done":
         # Inputs of a finished run may have been cleared away; they are not asked for.
-        states = dict.fromkeys(states, ("done", None))
+        for label in states:
+            states[label] = finished
     last, speed = None, None
     if states["train"][0] != "waiting":
         steps = read_step_log(manifest.addresses["train"]).steps

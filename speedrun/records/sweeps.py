@@ -76,7 +76,7 @@ def fields_at_edge(winner: Mapping[str, Any], grid: Mapping[str, Sequence[Any]])
     """Fields whose best value is the smallest or the largest that was tried: the optimum may lie outside."""
     edges = []
     for field, values in grid.items():
-        numbers = [value for value in values if isinstance(value, int | float)]
+        numbers = {value for value in values if isinstance(value, int | float)}
         if len(numbers) > 1 and winner[field] in (min(numbers), max(numbers)):
             edges.append(field)
     return edges
