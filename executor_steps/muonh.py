@@ -10,21 +10,25 @@ from levanter.optim.muonh import MuonHConfig
 
 from speedrun import Author, Candidate, Recipe, Rung, reference
 
-LEARNING_RATE = {
-    "micro_1": 0.02,
-    "micro_2": 0.02,
-    "micro_3": 0.02,
-    "micro_4": 0.02,
-    "30m": 0.02,
-    "75m": 0.02,
-    "300m": 0.02,
-    "1_4b": 0.02,
+# Learning rates of (matrices and head, embeddings and vectors). Micro rungs: from `speedrun sweep`. The others:
+# the winners of Kaiyue Wen's sweeps on Marin's board at the nearest size (130m, 130m, 300m, 1_2b).
+RATES = {
+    "micro_1": (0.08, 0.016),
+    "micro_2": (0.08, 0.016),
+    "micro_3": (0.08, 0.016),
+    "micro_4": (0.08, 0.016),
+    "30m": (0.02, 0.0046),
+    "75m": (0.02, 0.0046),
+    "300m": (0.01, 0.0023),
+    "1_4b": (0.0075, 0.0017),
 }
 
 
 def recipe(rung: Rung) -> Recipe:
-    rate = LEARNING_RATE[rung.name]
-    return reference.recipe(rung).replace(optimizer=MuonHConfig(learning_rate=rate, adam_lr=0.3 * rate, warmup=0.01))
+    matrices, rest = RATES[rung.name]
+    published = {} if rung.is_micro else {"beta2": 0.98, "momentum": 0.98, "min_lr_ratio": 0.0}
+    optimizer = MuonHConfig(learning_rate=matrices, adam_lr=rest, warmup=0.01, **published)
+    return reference.recipe(rung).replace(optimizer=optimizer)
 
 
 CANDIDATE = Candidate(

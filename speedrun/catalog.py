@@ -73,7 +73,21 @@ class Loaded:
 def list_candidates(project: Project) -> list[Listed]:
     """Every candidate file of the project, by name, read as text."""
     files = sorted(path for path in project.candidates.glob("*.py") if path.name != "__init__.py")
-    return [_read(path) for path in files]
+    return [read_text(path, path.read_bytes()) for path in files]
+
+
+def find_candidate(project: Project, name: str) -> Listed:
+    """The file of candidate ``name``, read as text.
+
+    Raises:
+        SpeedrunError: for an unknown name, or a file that cannot be loaded as far as its text shows.
+    """
+    listed = {item.name: item for item in list_candidates(project)}
+    if name not in listed:
+        raise UnknownNameError("candidate", name, listed, advice="`speedrun list` shows them.")
+    if listed[name].problem:
+        raise SpeedrunError(f"{listed[name].path}: {listed[name].problem}")
+    return listed[name]
 
 
 def load_candidate(project: Project, name: str) -> Loaded:
@@ -82,14 +96,7 @@ def load_candidate(project: Project, name: str) -> Loaded:
     Raises:
         SpeedrunError: for an unknown name or a file that is wrong, with file and line.
     """
-    listed = {item.name: item for item in list_candidates(project)}
-    if name not in listed:
-        raise UnknownNameError(
-            "candidate", name, listed, advice=f"Candidates are the files of {project.candidates.name}/."
-        )
-    item = listed[name]
-    if item.problem:
-        raise SpeedrunError(f"{item.path}: {item.problem}")
+    item = find_candidate(project, name)
     module_name = f"{project.candidates.name}.{item.path.stem}"
     spec = importlib.util.spec_from_file_location(module_name, item.path)
     assert spec is not None and spec.loader is not None
@@ -108,7 +115,7 @@ def load_candidate(project: Project, name: str) -> Loaded:
             f"{item.path}: the candidate calls itself {candidate.name!r}; its name must be that of its file, "
             f"{item.name!r}"
         )
-    return Loaded(candidate, item.path, tuple(methods_used(module)))
+    return Loaded(candidate, item.path, tuple(methods_used(item.path)))
 
 
 def load_rung(name: str) -> Rung:
@@ -122,14 +129,15 @@ def load_rung(name: str) -> Rung:
     return LADDER[name]
 
 
-def _read(path: Path) -> Listed:
+def read_text(path: Path, content: bytes) -> Listed:
+    """What ``content``, the file at ``path``, says of its candidate. Nothing of it is run."""
     name = path.stem
     try:
-        tree = ast.parse(path.read_text(encoding="utf-8"), filename=str(path))
+        tree = ast.parse(content, filename=str(path))
     except SyntaxError as error:
-        return Listed(name, path, "", f"line {error.lineno}: {error.msg}")
-    except UnicodeDecodeError:
-        return Listed(name, path, "", "the file is not UTF-8 text")
+        return Listed(name, path, "", f"line {error.lineno}: {error.msg}" if error.lineno else str(error.msg))
+    except (ValueError, RecursionError, MemoryError) as error:
+        return Listed(name, path, "", f"it cannot be read as Python: {error}")
     docstring = ast.get_docstring(tree) or ""
     summary = docstring.splitlines()[0] if docstring else ""
     found = [

@@ -12,6 +12,7 @@ Marin's own step fingerprint will not do for this: it drops class names and the 
 that a subclass that overrides one method looks like its parent.
 """
 
+import ast
 import dataclasses
 import enum
 import functools
@@ -25,8 +26,10 @@ import sysconfig
 from collections.abc import Mapping, Sequence, Set
 from datetime import timedelta
 from pathlib import Path
-from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
+from types import BuiltinFunctionType, FunctionType, MethodType
 from typing import Any
+
+from speedrun.errors import SpeedrunError
 
 COMPUTING_PACKAGES = ("jax", "jaxlib", "marin-core", "marin-levanter", "marin-haliax", "optax")
 """Distributions whose version changes what a recipe computes."""
@@ -58,22 +61,59 @@ def source_digest(candidate_file: Path, parts: Sequence[Path] = ()) -> str:
     return sha256_of_json([own, sorted(text_digest(path) for path in parts)]) if parts else own
 
 
-def methods_used(module: ModuleType) -> list[Path]:
-    """Files of the ``speedrun.methods`` modules that ``module`` reaches through its imports."""
-    found: dict[str, Path] = {}
+def methods_used(file: Path, package: Path | None = None) -> list[Path]:
+    """Files of the ``speedrun.methods`` modules that ``file`` reaches through its imports, sorted.
 
-    def visit(current: ModuleType) -> None:
-        for value in vars(current).values():
-            name = value.__name__ if isinstance(value, ModuleType) else getattr(value, "__module__", None)
-            if not isinstance(name, str) or not name.startswith("speedrun.methods.") or name in found:
-                continue
-            used = sys.modules.get(name)
-            if used is not None and used.__file__ is not None:
-                found[name] = Path(used.__file__)
-                visit(used)
+    Read from the text, so that whoever checks a stranger's candidate runs nothing of it. An import counts
+    wherever it stands, also inside a function.
 
-    visit(module)
-    return [found[name] for name in sorted(found)]
+    Args:
+        file: the candidate's file, or any other module.
+        package: the folder of the package ``speedrun``; the running one's by default.
+
+    Raises:
+        SpeedrunError: for a file that is not Python.
+    """
+    package = package or Path(__file__).parent
+    found: set[Path] = set()
+
+    def visit(current: Path) -> None:
+        for used in _methods_imported(current, package) - found:
+            found.add(used)
+            visit(used)
+
+    visit(file)
+    return sorted(found - {file})
+
+
+def _methods_imported(file: Path, package: Path) -> set[Path]:
+    """Files below ``package``/methods that the import statements of ``file`` name."""
+    try:
+        tree = ast.parse(file.read_bytes(), filename=str(file))
+    except (OSError, SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        raise SpeedrunError(f"{file} cannot be read as Python: {error}") from None
+    own = file.relative_to(package.parent).with_suffix("").parts if file.is_relative_to(package) else ()
+    names: set[str] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            names |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            start = ".".join(own[: -node.level]) if node.level else ""
+            base = ".".join(part for part in (start, node.module) if part)
+            # What is imported may itself be a module; only the folder tells.
+            names |= {f"{base}.{alias.name}" for alias in node.names}
+    files = (_module_file(name.split("."), package) for name in names if f"{name}.".startswith("speedrun.methods."))
+    return {path for path in files if path is not None}
+
+
+def _module_file(parts: list[str], package: Path) -> Path | None:
+    """File of the module that ``parts`` name, or of the innermost package or module on the way to it."""
+    for length in range(len(parts), 1, -1):
+        stem = package.joinpath(*parts[1:length])
+        for path in (stem.with_suffix(".py"), stem / "__init__.py"):
+            if path.is_file():
+                return path
+    return None
 
 
 def computing_versions() -> dict[str, str]:
@@ -163,7 +203,7 @@ def _module_digest(item: type | FunctionType) -> str:
     """Digest of the whole module in which ``item`` stands: what it calls there belongs to it."""
     module = sys.modules.get(item.__module__)
     if module is not None and getattr(module, "__file__", None):
-        return source_digest(Path(module.__file__), methods_used(module))
+        return source_digest(Path(module.__file__), methods_used(Path(module.__file__)))
     return sha256_hex(inspect.getsource(item).encode())
 
 

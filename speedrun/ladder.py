@@ -42,6 +42,8 @@ class Rung:
     """Name of the evaluation data in ``speedrun.steps.data``; no recipe can change it."""
     levanter_key: str
     """Key under which Levanter's own bits per byte stand in the record."""
+    vocab_size: int
+    """Tokens of the data's own tokenizer."""
 
     @property
     def is_micro(self) -> bool:
@@ -58,6 +60,7 @@ def _standard(name: str, parameters: float, training_data: str) -> Rung:
         training_data=training_data,
         evaluation_data="paloma_c4_en",
         levanter_key="eval/paloma/c4_en/bpb",
+        vocab_size=128_256,
     )
 
 
@@ -70,6 +73,7 @@ def _micro(name: str, parameters: float, budget_flops: float) -> Rung:
         training_data="wiki_summaries",
         evaluation_data="wiki_summaries_heldout",
         levanter_key="eval/micro/heldout/bpb",
+        vocab_size=2048,
     )
 
 

@@ -14,10 +14,10 @@ from speedrun.candidate import Recipe
 from speedrun.ladder import Rung
 
 ADAMW_LEARNING_RATE = {
-    "micro_1": 1e-2,
-    "micro_2": 1e-2,
-    "micro_3": 1e-2,
-    "micro_4": 1e-2,
+    "micro_1": 0.016,
+    "micro_2": 0.008,
+    "micro_3": 0.008,
+    "micro_4": 0.006,
     "30m": 3e-3,
     "75m": 3e-3,
     "300m": 3e-3,

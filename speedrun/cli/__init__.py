@@ -1,6 +1,7 @@
 """The ``speedrun`` command. Each subcommand is a module of its own, imported when it is called."""
 
 import importlib
+import os
 import sys
 
 import click
@@ -10,12 +11,23 @@ from speedrun.errors import SpeedrunError
 COMMANDS = {
     "list": "Rungs, candidates and accelerators.",
     "new": "Make a candidate file to edit.",
+    "dry-run": "Price a candidate: FLOPs by three meters, memory, hours and dollars.",
     "plan": "Show the steps of a run, their addresses, and what is cached.",
     "run": "Train, evaluate and record a candidate.",
     "sweep": "Tune a field of the recipe, with the search's cost on record.",
     "status": "What runs, how far it is, what failed and why.",
+    "preregister": "Write down hypothesis, metric and decision rule before anything runs.",
+    "validate": "Check records as data, offline: what CI and reviewers run.",
+    "reproduce": "Run somebody's record again, apart from your own files and keys.",
+    "submit": "Pack a candidate and its records as a pull request.",
+    "report": "Post results to the issue that announced them.",
+    "export": "Write records as Marin's own repository wants them.",
 }
 """Subcommands with their one-line help, so that ``--help`` imports none of them."""
+
+
+QUIET = {"TRANSFORMERS_VERBOSITY": "error", "TF_CPP_MIN_LOG_LEVEL": "2"}
+"""What keeps libraries from talking to the user on import."""
 
 
 class _Commands(click.Group):
@@ -52,6 +64,8 @@ def cli() -> None:
 
 def main() -> None:
     """Entry point: a user's mistake is one message and exit code 2, never a traceback."""
+    for name, value in QUIET.items():
+        os.environ.setdefault(name, value)
     try:
         sys.exit(cli.main(standalone_mode=False) or 0)
     except SpeedrunError as error:

@@ -84,21 +84,14 @@ def prepare_environment(project: Project) -> None:
     """Set, before jax and its friends are imported, what they read from the environment."""
     os.environ["MARIN_PREFIX"] = project.store
     os.environ.setdefault("TQDM_DISABLE", "1")
-    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
-    os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
     os.environ.setdefault("WANDB_DIR", str(project.work))
 
 
 def refuse_early(project: Project, ask: Asked) -> None:
     """Find the user's mistakes that can be found before anything heavy is imported."""
-    from speedrun.catalog import list_candidates
-    from speedrun.errors import SpeedrunError, UnknownNameError
+    from speedrun.catalog import find_candidate
 
-    listed = {item.name: item for item in list_candidates(project)}
-    if ask.name not in listed:
-        raise UnknownNameError("candidate", ask.name, listed, advice="`speedrun list` shows them.")
-    if listed[ask.name].problem:
-        raise SpeedrunError(f"{listed[ask.name].path}: {listed[ask.name].problem}")
+    find_candidate(project, ask.name)
     if ask.hardware is not None:
         from speedrun.hardware import parse_hardware
 

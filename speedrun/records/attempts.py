@@ -179,4 +179,6 @@ def _append(folder: Path, line: BaseModel) -> None:
         finally:
             os.close(handle)
     except OSError as error:
-        raise SpeedrunError(f"{path} cannot be written: {error.strerror}. Mend it and run the same command again") from None
+        raise SpeedrunError(
+            f"{path} cannot be written: {error.strerror}. Mend it and run the same command again"
+        ) from None

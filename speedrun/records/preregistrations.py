@@ -118,7 +118,9 @@ def parse_preregistration(content: bytes, name: str) -> Preregistration:
     if status is None or start < 0:
         raise SpeedrunError(f"{name} is no preregistration: `speedrun preregister` writes one")
     try:
-        plan = Plan.model_validate(strict_json.loads(text[start + len(_BLOCK_START) :].partition(_BLOCK_END)[0]), strict=True)
+        plan = Plan.model_validate(
+            strict_json.loads(text[start + len(_BLOCK_START) :].partition(_BLOCK_END)[0]), strict=True
+        )
     except ValidationError as error:
         first = error.errors()[0]
         raise SpeedrunError(f"{name}: {'.'.join(map(str, first['loc']))}: {first['msg']}") from None

@@ -92,7 +92,7 @@ class RunInfo(_Model):
     model_flops: float
     """3 x ``model_flops_per_token`` x ``total_tokens``."""
     model_flops_per_token: float
-    """Forward FLOPs per token by Marin's convention."""
+    """Forward FLOPs per token by the budget's meter: Marin's convention where a trace agrees, else the trace."""
     num_devices: int
     num_chips: int
     device_flops: float | None

@@ -1,5 +1,6 @@
 """The whole DAG of one run: corpus -> tokenizer -> tokenized sets -> train -> evaluate -> record."""
 
+import functools
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
@@ -11,7 +12,7 @@ from marin.execution.lazy import ArtifactStep
 
 from speedrun.candidate import Recipe
 from speedrun.catalog import Loaded
-from speedrun.cost.budget import with_steps
+from speedrun.cost.budget import charged_flops_per_token, with_steps
 from speedrun.hardware import HardwareSpec
 from speedrun.identity import recipe_fingerprint, run_key, sha256_of_json
 from speedrun.ladder import Rung
@@ -75,7 +76,8 @@ def build_dag(
     """
     recipe = loaded.recipe(rung) if recipe is None else recipe
     data = rung_data(rung, recipe.training_data, downloads=project.work / "downloads", corpus=corpus)
-    recipe = with_steps(recipe, rung, data.vocab_size)
+    flops_per_token = _charged(recipe, data.vocab_size)
+    recipe = with_steps(recipe, rung, flops_per_token)
     fingerprint = sha256_of_json([recipe_fingerprint(recipe), [_address(step) for step in data.deps]])
     key = run_key(fingerprint, rung=rung.name, seed=seed, hardware=str(hardware))
     identity = RunIdentity(
@@ -113,6 +115,7 @@ def build_dag(
         f"record/{where}-{record_digest(identity)[:8]}",
         identity,
         recipe,
+        flops_per_token,
         data,
         train,
         evaluation,
@@ -131,6 +134,20 @@ def resources_of(hardware: HardwareSpec) -> ResourceConfig:
             return ResourceConfig.with_tpu(str(hardware))
         case _:
             return ResourceConfig.with_cpu()
+
+
+@functools.cache
+def _charged_by_fingerprint() -> dict[str, float]:
+    return {}
+
+
+def _charged(recipe: Recipe, vocab_size: int) -> float:
+    """Forward FLOPs per token, worked out once for all seeds of a recipe: it may take a trace."""
+    known = _charged_by_fingerprint()
+    key = f"{recipe_fingerprint(recipe)}-{vocab_size}"
+    if key not in known:
+        known[key] = charged_flops_per_token(recipe, vocab_size)
+    return known[key]
 
 
 def _address(step: ArtifactStep) -> str:

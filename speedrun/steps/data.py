@@ -20,9 +20,7 @@ from speedrun.steps.corpus import user_corpus, wiki_summaries
 from speedrun.steps.tokenizer import byte_level_bpe
 from speedrun.steps.version import STEP_VERSION
 
-MICRO_VOCAB_SIZE = 2048
 MARIN_TOKENIZER = "marin-community/marin-tokenizer"
-MARIN_VOCAB_SIZE = 128_256
 PALOMA_REVISION = "65cd6fc"
 
 
@@ -51,11 +49,6 @@ class RungData:
         return steps if isinstance(self.tokenizer, str) else (*steps, self.tokenizer)
 
 
-def vocab_size(rung: Rung) -> int:
-    """Size of the vocabulary of the rung's own tokenizer."""
-    return MICRO_VOCAB_SIZE if rung.is_micro else MARIN_VOCAB_SIZE
-
-
 def rung_data(rung: Rung, training_data: str, *, downloads: Path, corpus: str | None = None) -> RungData:
     """The data of a run.
 
@@ -69,14 +62,14 @@ def rung_data(rung: Rung, training_data: str, *, downloads: Path, corpus: str | 
         UnknownNameError: for training data that the rung's ladder does not have.
     """
     if corpus is not None:
-        return _from_corpus(user_corpus(corpus))
+        return _from_corpus(user_corpus(corpus), rung.vocab_size)
     known: dict[str, Callable[[], RungData]] = (
-        {"wiki_summaries": lambda: _from_corpus(wiki_summaries(downloads))}
+        {"wiki_summaries": lambda: _from_corpus(wiki_summaries(downloads), rung.vocab_size)}
         if rung.is_micro
         else {
-            "fineweb_edu_10b": lambda: _fineweb_edu("10B"),
-            "fineweb_edu_10m": lambda: _fineweb_edu("10M"),
-            "fineweb_edu_100b": _fineweb_edu_100b,
+            "fineweb_edu_10b": lambda: _fineweb_edu("10B", rung.vocab_size),
+            "fineweb_edu_10m": lambda: _fineweb_edu("10M", rung.vocab_size),
+            "fineweb_edu_100b": lambda: _fineweb_edu_100b(rung.vocab_size),
         }
     )
     name = training_data or rung.training_data
@@ -85,9 +78,9 @@ def rung_data(rung: Rung, training_data: str, *, downloads: Path, corpus: str | 
     return known[name]()
 
 
-def _from_corpus(corpus: ArtifactStep[Artifact]) -> RungData:
+def _from_corpus(corpus: ArtifactStep[Artifact], vocab_size: int) -> RungData:
     """A small corpus with a tokenizer of its own: everything is made here, from its documents."""
-    tokenizer = byte_level_bpe(corpus, MICRO_VOCAB_SIZE)
+    tokenizer = byte_level_bpe(corpus, vocab_size)
     stem = tokenizer.name.removeprefix("tokenizer/")
     return RungData(
         name=corpus.name.removeprefix("corpus/"),
@@ -96,7 +89,7 @@ def _from_corpus(corpus: ArtifactStep[Artifact]) -> RungData:
         texts=corpus,
         texts_glob="heldout.jsonl.gz",
         tokenizer=tokenizer,
-        vocab_size=MICRO_VOCAB_SIZE,
+        vocab_size=vocab_size,
     )
 
 
@@ -124,7 +117,7 @@ def _tokenized(
     )
 
 
-def _with_paloma(name: str, train: ArtifactStep[TokenizedCache]) -> RungData:
+def _with_paloma(name: str, train: ArtifactStep[TokenizedCache], vocab_size: int) -> RungData:
     glob = "c4_en/val/val*.jsonl.gz"
     paloma = hf_download(
         "raw/paloma_c4_en", hf_id="allenai/paloma", revision=PALOMA_REVISION, urls_glob=[glob], version=STEP_VERSION
@@ -144,11 +137,11 @@ def _with_paloma(name: str, train: ArtifactStep[TokenizedCache]) -> RungData:
         texts=paloma,
         texts_glob=glob,
         tokenizer=MARIN_TOKENIZER,
-        vocab_size=MARIN_VOCAB_SIZE,
+        vocab_size=vocab_size,
     )
 
 
-def _fineweb_edu(size: str) -> RungData:
+def _fineweb_edu(size: str, vocab_size: int) -> RungData:
     """Marin's pretokenized samples of FineWeb-Edu: Levanter caches on the hub."""
     train = pretokenized(
         f"tokenized/fineweb_edu_{size.lower()}/marin-tokenizer",
@@ -156,10 +149,10 @@ def _fineweb_edu(size: str) -> RungData:
         tokenizer=MARIN_TOKENIZER,
         version=STEP_VERSION,
     )
-    return _with_paloma(f"fineweb_edu_{size.lower()}", train)
+    return _with_paloma(f"fineweb_edu_{size.lower()}", train, vocab_size)
 
 
-def _fineweb_edu_100b() -> RungData:
+def _fineweb_edu_100b(vocab_size: int) -> RungData:
     """FineWeb-Edu's 100 B token sample, tokenized here: the largest rung trains on more than 10 B."""
     raw = hf_download(
         "raw/fineweb_edu_100b",
@@ -175,4 +168,4 @@ def _fineweb_edu_100b() -> RungData:
         glob="sample/100BT/*.parquet",
         version=STEP_VERSION,
     )
-    return _with_paloma("fineweb_edu_100b", train)
+    return _with_paloma("fineweb_edu_100b", train, vocab_size)

@@ -18,7 +18,7 @@ from marin.training.training import LevanterCheckpoint
 from rigging.filesystem.storage_path import StoragePath, prefix_join
 
 from speedrun.candidate import Candidate, Recipe
-from speedrun.cost.budget import forward_flops_per_token, model_flops, tokens_trained
+from speedrun.cost.budget import model_flops, tokens_trained
 from speedrun.errors import SpeedrunError
 from speedrun.hardware import HardwareSpec, parse_hardware
 from speedrun.identity import canonical, computing_versions, sha256_of_json
@@ -66,13 +66,18 @@ def record_step(
     name: str,
     identity: RunIdentity,
     recipe: Recipe,
+    flops_per_token: float,
     data: RungData,
     train: ArtifactStep[LevanterCheckpoint],
     evaluation: ArtifactStep[Artifact],
     *,
     project_root: Path,
 ) -> ArtifactStep[Artifact]:
-    """The record of one run, as a step: leaves ``run_info.json`` and ``steps.jsonl``."""
+    """The record of one run, as a step: leaves ``run_info.json`` and ``steps.jsonl``.
+
+    Args:
+        flops_per_token: forward, by the budget's meter.
+    """
     small = identity.rung.is_micro or identity.uses_own_corpus
 
     def build_config(ctx: StepContext) -> RecordJob | dict[str, Any]:
@@ -89,7 +94,7 @@ def record_step(
     def run(job: RecordJob) -> None:
         log = read_step_log(job.train_path)
         text = step_log_text(log.lines())
-        info = _run_info(job, identity, recipe, data, log, text)
+        info = _run_info(job, identity, recipe, flops_per_token, data, log, text)
         StoragePath(prefix_join(job.output_path, STEP_LOG_FILE)).write_bytes(text)
         content = json.dumps(info.model_dump(by_alias=True, mode="json"), indent=2, sort_keys=True)
         StoragePath(prefix_join(job.output_path, RUN_INFO_FILE)).write_text(content)
@@ -119,7 +124,13 @@ def read_record(path: str) -> tuple[RunInfo, bytes]:
 
 
 def _run_info(
-    job: RecordJob, identity: RunIdentity, recipe: Recipe, data: RungData, log: StepLog, log_text: bytes
+    job: RecordJob,
+    identity: RunIdentity,
+    recipe: Recipe,
+    flops_per_token: float,
+    data: RungData,
+    log: StepLog,
+    log_text: bytes,
 ) -> RunInfo:
     assert recipe.steps is not None
     missing = log.missing(recipe.steps)
@@ -129,7 +140,7 @@ def _run_info(
     candidate, spec = identity.candidate, identity.hardware
     authors = [AuthorInfo(**asdict(author)) for author in candidate.authors]
     tokens = tokens_trained(recipe, recipe.steps)
-    flops = model_flops(recipe, data.vocab_size, recipe.steps)
+    flops = model_flops(recipe, flops_per_token, recipe.steps)
     peak = spec.accelerator.peak_flops_per_second
     commit, dirty = git_state(job.project_root)
     return RunInfo(
@@ -142,7 +153,7 @@ def _run_info(
         model_size=parameters,
         total_tokens=tokens,
         model_flops=flops,
-        model_flops_per_token=forward_flops_per_token(recipe, data.vocab_size),
+        model_flops_per_token=flops_per_token,
         num_devices=spec.chips,
         num_chips=spec.chips,
         device_flops=peak,
