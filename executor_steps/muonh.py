@@ -15,8 +15,8 @@ from speedrun import Author, Candidate, Recipe, Rung, reference
 RATES = {
     "micro_1": (0.08, 0.016),
     "micro_2": (0.08, 0.016),
-    "micro_3": (0.08, 0.016),
-    "micro_4": (0.08, 0.016),
+    "micro_3": (0.04, 0.016),
+    "micro_4": (0.04, 0.016),
     "30m": (0.02, 0.0046),
     "75m": (0.02, 0.0046),
     "300m": (0.01, 0.0023),

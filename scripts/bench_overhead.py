@@ -34,14 +34,16 @@ from marin.training.training import apply_output_path
 from levanter.main import train_lm
 from levanter.tracker.json_logger import JsonLoggerConfig
 
-dag = build_dag(find_project(), load_candidate(find_project(), "adamw"), load_rung(sys.argv[1]), 7, parse_hardware("cpu")[0])
+project, (cpu,) = find_project(), parse_hardware("cpu")
+dag = build_dag(project, load_candidate(project, "adamw"), load_rung(sys.argv[1]), 7, cpu)
 job = materialized_config(dag.train, sys.argv[2])
 config = apply_output_path(job.pod.train_config, sys.argv[3])
 trainer = dataclasses.replace(
     config.trainer, tracker=(JsonLoggerConfig(),), log_jaxprs=True, log_xla_hlo=True, require_accelerator=False,
     jax_compilation_cache_dir=None, log_dir=Path(sys.argv[3]) / "logs",
 )
-train_lm.main(dataclasses.replace(config, trainer=trainer, data=dataclasses.replace(config.data, auto_build_caches=False)))
+data = dataclasses.replace(config.data, auto_build_caches=False)
+train_lm.main(dataclasses.replace(config, trainer=trainer, data=data))
 """
 
 
@@ -85,11 +87,8 @@ def main() -> None:
                 if each == "ours":
                     wall, _ = run([*speedrun, "--seed", str(100 + pair)], environment, folder)
                     file = folder / "results" / "adamw" / options.rung / "speedrun_results.json"
-                    info = next(
-                        r["run_info"]
-                        for r in json.loads(file.read_text())["runs"]
-                        if r["run_info"]["seed"] == 100 + pair
-                    )
+                    infos = [entry["run_info"] for entry in json.loads(file.read_text())["runs"]]
+                    info = next(info for info in infos if info["seed"] == 100 + pair)
                     steady, steps = info["steady_time"], info["train_config"]["steps"]
                 else:
                     output = folder / f"bare-{pair}"

