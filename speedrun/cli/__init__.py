@@ -12,10 +12,15 @@ COMMANDS = {
     "list": "Rungs, candidates and accelerators.",
     "new": "Make a candidate file to edit.",
     "dry-run": "Price a candidate: FLOPs by three meters, memory, hours and dollars.",
+    "check": "Gate 1: does a candidate build, trace, shard and count at every rung?",
     "plan": "Show the steps of a run, their addresses, and what is cached.",
     "run": "Train, evaluate and record a candidate.",
     "sweep": "Tune a field of the recipe, with the search's cost on record.",
     "status": "What runs, how far it is, what failed and why.",
+    "compare": "Gate 2: does it beat its baseline, where, by how much, and how sure is that?",
+    "leaderboard": "Who is ahead at each rung and over each ladder; writes LEADERBOARD.md.",
+    "site": "Make the leaderboard's page: charts, every run, differences between runs.",
+    "import": "Bring in Marin's public results, flagged where they cannot be right.",
     "preregister": "Write down hypothesis, metric and decision rule before anything runs.",
     "validate": "Check records as data, offline: what CI and reviewers run.",
     "reproduce": "Run somebody's record again, apart from your own files and keys.",
@@ -37,7 +42,9 @@ class _Commands(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS:
             return None
-        return importlib.import_module(f"speedrun.cli.{cmd_name.replace('-', '_')}").command
+        # A module cannot be called "import".
+        module = "import_" if cmd_name == "import" else cmd_name.replace("-", "_")
+        return importlib.import_module(f"speedrun.cli.{module}").command
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]

@@ -1,0 +1,94 @@
+"""Badges: what a reader should know of a result beside its figures, each from a file beside the record."""
+
+import json
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from speedrun.board.model import GateOne
+from speedrun.board.records import Record
+from speedrun.errors import SpeedrunError
+from speedrun.project import Project
+from speedrun.records.preregistrations import FOLDER, Preregistration, parse_preregistration
+from speedrun.records.sweeps import Sweep, fields_at_edge, read_sweep
+from speedrun.records.verifications import read_verification
+
+BADGES = {
+    "gate 1": "it ports: `speedrun check` builds, traces, shards and counts it at this rung",
+    "gate 1 failed": "`speedrun check` found a fault at this rung",
+    "reproduced": "somebody else ran a seed of it again, and got the same",
+    "not reproduced": "somebody else ran a seed of it again, and got something else",
+    "preregistered": "hypothesis, recipe and seeds were written down before the first run",
+    "changed since": "it differs from what was written down before the first run",
+    "single seed": "one run: it says nothing of its own noise",
+    "dirty tree": "tracked files differed from the commit when it was recorded",
+    "edge of search": "a setting is the smallest or largest that was tried: the optimum may lie outside",
+}
+GOOD = ("gate 1", "reproduced", "preregistered")
+"""Those that speak for a result; the others warn."""
+
+
+def arm_badges(
+    project: Project, records: Sequence[Record], gate: GateOne | None, plan: Preregistration | None, sweep: Sweep
+) -> list[str]:
+    """The badges of one candidate at one rung, in the order of `BADGES`."""
+    found = set(_badges(project, records, gate, plan, sweep))
+    return [badge for badge in BADGES if badge in found]
+
+
+def _badges(
+    project: Project, records: Sequence[Record], gate: GateOne | None, plan: Preregistration | None, sweep: Sweep
+) -> Iterator[str]:
+    first = records[0]
+    if gate is not None and first.rung in gate.rungs:
+        failed = any(problem.startswith(f"{first.rung}:") for problem in gate.problems)
+        yield "gate 1 failed" if failed else "gate 1"
+    folder = (project.root / first.path).parent
+    verified = {name for name in os.listdir(folder) if name.startswith("verification-")}
+    for record in records if verified else ():
+        verification = read_verification(folder, record.info.seed)
+        if verification is not None and verification.stands_for(record.info):
+            yield "reproduced" if verification.verdict == "reproduced" else "not reproduced"
+    if plan is not None:
+        yield from (status for record in records if (status := plan.status(record.info)) in BADGES)
+    if len(records) == 1:
+        yield "single seed"
+    if any(record.info.git_dirty for record in records):
+        yield "dirty tree"
+    if edge_of_search(sweep, first.info.recipe_fingerprint):
+        yield "edge of search"
+
+
+def edge_of_search(sweep: Sweep, fingerprint: str) -> list[str]:
+    """Fields of the recipe whose value is an end of what the sweep tried; none where the sweep has not the recipe."""
+    winner = next((point for point in sweep.points if point.recipe_fingerprint == fingerprint), None)
+    if winner is None:
+        return []
+    same = [point for point in sweep.points if point.overrides.keys() == winner.overrides.keys()]
+    return fields_at_edge(winner.overrides, {name: [p.overrides[name] for p in same] for name in winner.overrides})
+
+
+def search_of(project: Project, record: Record) -> Sweep:
+    """The search for the settings of a candidate at a rung."""
+    return read_sweep((project.root / record.path).parent)
+
+
+def gate_one(project: Project, candidate: str) -> GateOne | None:
+    """What `speedrun check` left for a candidate; None where there is nothing that can be read."""
+    try:
+        content = json.loads((project.results / candidate / "check.json").read_text(encoding="utf-8"))
+        lines = [(str(rung["rung"]), line) for rung in content["rungs"] for line in rung["lines"]]
+        problems = [f"{rung}: {line['question']}: {line['text']}" for rung, line in lines if line["state"] == "failed"]
+        return GateOne(passed=not problems, rungs=list(dict.fromkeys(rung for rung, _ in lines)), problems=problems)
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        return None
+
+
+def preregistration(project: Project, candidate: str) -> Preregistration | None:
+    """A candidate's preregistration; None where there is none that is intact."""
+    path: Path = project.root / FOLDER / f"{candidate}.md"
+    try:
+        plan = parse_preregistration(path.read_bytes(), str(path))
+    except (OSError, SpeedrunError):
+        return None
+    return plan if plan.intact else None
