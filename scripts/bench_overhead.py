@@ -1,6 +1,6 @@
 """What the harness costs over bare Levanter: the same recipe and data, trained by both in one run.
 
-    python scripts/bench_overhead.py [--rung micro_3] [--pairs 1]
+    python scripts/bench_overhead.py [--rung micro_4] [--pairs 1]
 
 Bare Levanter is ``levanter.main.train_lm`` with the very configuration that our train step builds, but for
 two things: Levanter's own tracker instead of our step log, and Levanter's defaults where we choose for speed
@@ -68,7 +68,7 @@ def run(command: list[str], environment: dict[str, str], folder: Path) -> tuple[
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--rung", default="micro_3")
+    parser.add_argument("--rung", default="micro_4")
     parser.add_argument("--pairs", type=int, default=1)
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:

@@ -11,6 +11,9 @@ from typing import Literal
 
 from speedrun.errors import UnknownNameError
 
+BOARD_NAME = "Marin Speedrun"
+"""Whose board this is; another lab puts its own here (docs/your-own-board.md)."""
+
 LadderName = Literal["micro", "standard"]
 
 TOKENS_PER_PARAMETER = 20

@@ -94,6 +94,9 @@ def _decode(owner: Any, name: str, value: Any, whole: str) -> Any:
     declared = typing.get_type_hints(type(owner), localns=_type_names()).get(name, Any)
     if isinstance(value, int) and not isinstance(value, bool) and declared is float:
         return float(value)
+    if type(value) in typing.get_args(declared):
+        # One of the types that the field allows as it stands; draccus would try them all, abstract ones too.
+        return value
     try:
         return draccus.decode(declared, value)
     except Exception as error:

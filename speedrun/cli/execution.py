@@ -23,7 +23,7 @@ from speedrun.records.store import RESULTS_FILE, publish_run, read_results
 if TYPE_CHECKING:
     from speedrun.steps.dag import RunDag
 
-POLL_SECONDS = 0.3
+POLL_SECONDS = 0.5
 
 
 class StepFailed(Exception):

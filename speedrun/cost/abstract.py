@@ -6,6 +6,7 @@ that the run itself would use.
 
 import contextlib
 import functools
+import math
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -88,7 +89,7 @@ def trainer_for(
 
     collecting = levanter.tracker.defer_tracker_for_jit() if collect_logs else contextlib.nullcontext()
     with levanter.tracker.current_tracker(NoopTracker()):
-        trainer = Trainer(config, workload.optimizer.build(workload.steps), loss, add_default_hooks=False)
+        trainer = Trainer(config, _built_optimizer(workload), loss, add_default_hooks=False)
         with trainer, collecting:
             yield trainer
 
@@ -122,10 +123,13 @@ def abstract_model(workload: Workload, *, vocab_size: int | None = None) -> LmHe
     return eqx.filter_eval_shape(workload.model.build, vocabulary, key=jax.eval_shape(lambda: jax.random.PRNGKey(0)))
 
 
-def abstract_batch(workload: Workload) -> LmExample:
-    """A batch of packed documents as shapes: tokens, loss weights, and a causal mask with document numbers."""
+def abstract_batch(workload: Workload, *, chips: int = 1) -> LmExample:
+    """A batch of packed documents as shapes: tokens, loss weights, and a causal mask with document numbers.
+
+    Levanter's loader fills a batch up to a multiple of the number of chips, and so does this.
+    """
     axes = (
-        hax.Axis("batch", workload.batch_size),
+        hax.Axis("batch", math.ceil(workload.batch_size / chips) * chips),
         workload.model.max_Pos.resize(workload.sequence_length),
     )
 
@@ -177,6 +181,16 @@ def on_arrays(function: Callable[..., Any], *trees: Any) -> tuple[Callable[..., 
 def is_shape(leaf: Any) -> bool:
     """Whether ``leaf`` stands for an array."""
     return isinstance(leaf, jax.ShapeDtypeStruct)
+
+
+def _built_optimizer(workload: Workload) -> Any:
+    try:
+        return workload.optimizer.build(workload.steps)
+    except Exception as error:
+        raise SpeedrunError(
+            f"{type(workload.optimizer).__name__} cannot be built for {workload.steps} steps: "
+            f"{type(error).__name__}: {error}"
+        ) from error
 
 
 def _precision(policy: str) -> jmp.Policy:

@@ -9,10 +9,9 @@ exactly zero.
 
 import contextlib
 import dataclasses
-import functools
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 from unittest import mock
 
 import equinox as eqx
@@ -92,17 +91,14 @@ def probe_attention(workload: Workload, backend: str = AttentionBackend.VANILLA)
         optimizer=AdamConfig(),
         precision="f32",
     )
-    calls: list[_LayerCall] = []
     with (
         mock.patch.object(attention, "default_attention_type", lambda: AttentionBackend(backend)),
         abstract.trainer_for(narrow),
     ):
         try:
-            model = _randomised(narrow.model.build(hax.Axis("vocab", narrow.vocab_size), key=jax.random.PRNGKey(0)))
-            with _layers_one_by_one(calls):
-                _run(model, length)
-                layers = _layer_spans(calls, length)
-                reach_last, reach_middle = (_model_reach(model, length, at) for at in (length - 1, length // 2))
+            model = _randomised(_build(narrow))
+            layers = _layer_spans(model, length)
+            reach = _model_reach(model, length)
         except Exception as error:
             raise SpeedrunError(
                 f"{type(workload.model).__name__} cannot be run to see what it attends: {type(error).__name__}: {error}"
@@ -111,8 +107,8 @@ def probe_attention(workload: Workload, backend: str = AttentionBackend.VANILLA)
         length=length,
         backend=str(backend),
         layers=layers,
-        model=_span(reach_last, length - 1),
-        sees_the_future=bool(reach_middle[length // 2 + 1 :].any()),
+        model=_span(reach(length - 1), length - 1),
+        sees_the_future=bool(reach(length // 2)[length // 2 + 1 :].any()),
     )
 
 
@@ -132,26 +128,46 @@ def window_disagreements(workload: Workload, spans: AttentionSpans) -> list[str]
     ]
 
 
-@dataclass(frozen=True)
-class _LayerCall:
-    """A layer as a function, what went into it, and its other arguments."""
+# Compiling is what a probe's time goes to, so that everything below is compiled whole and few things are.
+# The compiled functions are made anew for each probe: a backend is no part of jit's key.
 
-    layer: Callable[[Any, tuple[Any, ...], dict[str, Any]], Any]
+
+class _LayerCall(NamedTuple):
+    """A layer, what went into it, and its other arguments."""
+
+    block: Any
     carry: Any
     args: tuple[Any, ...]
     kwargs: dict[str, Any]
 
 
-@contextlib.contextmanager
-def _layers_one_by_one(calls: list[_LayerCall]) -> Iterator[None]:
-    """Within, stacks of layers run one layer after the other, and each call is put into ``calls``."""
+def _layer_spans(model: Any, length: int) -> tuple[int, ...] | None:
+    """The span of each layer. None where what goes from layer to layer is not one array with positions."""
+    calls: list[_LayerCall] = []
+    with _layers_recorded(calls):
+        _run(model, length)
+    if not calls or not all(isinstance(c.carry, hax.NamedArray) and c.carry.has_axis("position") for c in calls):
+        return None
 
-    # Compiled once for each kind of layer; made anew for each probe, since a backend is no part of jit's key.
+    @eqx.filter_jit
+    def gradient(call: _LayerCall) -> hax.NamedArray:
+        def last_output(x: hax.NamedArray) -> jax.Array:
+            out = call.block(x, *call.args, **call.kwargs)
+            return _scalar_at(out[0] if isinstance(out, tuple) else out, length - 1)
+
+        return jax.grad(last_output)(call.carry)
+
+    return tuple(_span(_reached(gradient(call), "position"), length - 1) for call in calls)
+
+
+@contextlib.contextmanager
+def _layers_recorded(calls: list[_LayerCall]) -> Iterator[None]:
+    """Within, stacks of layers run one layer after the other, and each call is put into ``calls``."""
     apply = eqx.filter_jit(lambda block, carry, args, kwargs: block(carry, *args, **kwargs))
 
     def recorded(block: Any) -> Callable[..., Any]:
         def call(carry: Any, *args: Any, **kwargs: Any) -> Any:
-            calls.append(_LayerCall(functools.partial(apply, block), carry, args, kwargs))
+            calls.append(_LayerCall(block, carry, args, kwargs))
             return apply(block, carry, args, kwargs)
 
         return call
@@ -172,32 +188,39 @@ def _layers_one_by_one(calls: list[_LayerCall]) -> Iterator[None]:
         yield
 
 
-def _layer_spans(calls: list[_LayerCall], length: int) -> tuple[int, ...] | None:
-    """The span of each layer. None where what goes from layer to layer is not one array with positions."""
-    spans = []
-    for call in calls:
-        if not isinstance(call.carry, hax.NamedArray) or not call.carry.has_axis("position"):
-            return None
+def _model_reach(model: Any, length: int) -> Callable[[int], np.ndarray]:
+    """A function that says of the activation at a position which positions' embeddings it depends on."""
+    gradient = eqx.filter_jit(lambda m, at: eqx.filter_grad(lambda m: _scalar_at(_run(m, length), at))(m))
 
-        def last_output(x: hax.NamedArray, call: _LayerCall = call) -> jax.Array:
-            out = call.layer(x, call.args, call.kwargs)
-            return _scalar_at(out[0] if isinstance(out, tuple) else out, length - 1)
+    def reach(at: int) -> np.ndarray:
+        reached = np.zeros(length + 1, bool)
+        for leaf in jax.tree.leaves(gradient(model, jnp.int32(at)), is_leaf=_is_named):
+            if isinstance(leaf, hax.NamedArray):
+                if leaf.has_axis("vocab"):
+                    reached |= _reached(leaf, "vocab")
+            elif length + 1 in leaf.shape:
+                of_token = np.moveaxis(np.asarray(leaf), leaf.shape.index(length + 1), 0)
+                reached |= (of_token != 0).reshape(length + 1, -1).any(axis=1)
+        return reached[:length]
 
-        spans.append(_span(_reached(jax.grad(last_output)(call.carry), "position"), length - 1))
-    return tuple(spans) or None
-
-
-def _model_reach(model: Any, length: int, at: int) -> np.ndarray:
-    """For each position, whether the activation at position ``at`` depends on its token's embedding."""
-    gradients = eqx.filter_grad(lambda m: _scalar_at(_run(m, length), at))(model)
-    reach = np.zeros(length, bool)
-    for leaf in jax.tree.leaves(gradients, is_leaf=_is_named):
-        if isinstance(leaf, hax.NamedArray) and leaf.has_axis("vocab"):
-            reach |= _reached(leaf, "vocab")[:length]
-        elif not isinstance(leaf, hax.NamedArray) and length + 1 in leaf.shape:
-            axis = leaf.shape.index(length + 1)
-            reach |= np.asarray(jnp.any(jnp.moveaxis(leaf, axis, 0).reshape(length + 1, -1) != 0, axis=1))[:length]
     return reach
+
+
+def _build(workload: Workload) -> Any:
+    vocabulary = hax.Axis("vocab", workload.vocab_size)
+    return eqx.filter_jit(lambda key: workload.model.build(vocabulary, key=key))(jax.random.PRNGKey(0))
+
+
+def _randomised(model: Any) -> Any:
+    """``model`` with noise on every parameter: a projection that starts at zero would hide what it attends."""
+    random = np.random.default_rng(0)
+
+    def noisy(leaf: Any) -> Any:
+        if not is_inexact_arrayish(leaf):
+            return leaf
+        return jnp.asarray(np.asarray(leaf) + 0.1 * random.standard_normal(leaf.shape), leaf.dtype)
+
+    return jax.tree.map(noisy, model)
 
 
 def _run(model: Any, length: int) -> hax.NamedArray:
@@ -207,31 +230,23 @@ def _run(model: Any, length: int) -> hax.NamedArray:
     return split_activations(model.activations(tokens, AttentionMask.causal(), key=None))[0]
 
 
-def _scalar_at(activations: hax.NamedArray, at: int) -> jax.Array:
+def _scalar_at(activations: hax.NamedArray, at: Any) -> jax.Array:
     """A number that depends on every channel of the activations at one position."""
     there = activations["position", at].array
-    return jnp.sum(there * jax.random.normal(jax.random.PRNGKey(1), there.shape, there.dtype))
+    weights = np.random.default_rng(1).standard_normal(there.shape)
+    return jnp.sum(there * jnp.asarray(weights, there.dtype))
 
 
 def _reached(gradient: hax.NamedArray, axis: str) -> np.ndarray:
-    others = tuple(other for other in gradient.axes if other.name != axis)
-    return np.asarray(hax.any(gradient != 0, axis=others).array)
+    """Which entries along ``axis`` have a derivative that is not zero."""
+    index = next(i for i, each in enumerate(gradient.axes) if each.name == axis)
+    moved = np.moveaxis(np.asarray(gradient.array), index, 0)
+    return (moved != 0).reshape(moved.shape[0], -1).any(axis=1)
 
 
 def _span(reach: np.ndarray, at: int) -> int:
     earliest = int(np.argmax(reach)) if reach.any() else at
     return at - earliest + 1
-
-
-def _randomised(model: Any) -> Any:
-    """``model`` with noise on every parameter: a projection that starts at zero would hide what it attends."""
-    leaves, structure = jax.tree.flatten(model)
-    keys = jax.random.split(jax.random.PRNGKey(2), len(leaves))
-    noisy = [
-        leaf + 0.1 * jax.random.normal(key, leaf.shape, leaf.dtype) if is_inexact_arrayish(leaf) else leaf
-        for leaf, key in zip(leaves, keys, strict=True)
-    ]
-    return jax.tree.unflatten(structure, noisy)
 
 
 def _probed_length(workload: Workload) -> int:

@@ -16,7 +16,7 @@ import math
 import operator
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import jax
@@ -205,7 +205,8 @@ def _while(equation: JaxprEqn, inputs: list[Known]) -> tuple[Count, list[Known]]
     count, _ = _walk(body, [*of_body, *unknown])
     trips = _trips(condition, body, of_condition, of_body, carry)
     if trips is None:
-        return Count(endless=frozenset({f"{_describe(equation)}, {count.flops:.3g} FLOPs a trip"})), unknown
+        note = f"{_describe(equation)}, {count.flops:.3g} FLOPs a trip"
+        return replace(count * 0, endless=count.endless | {note}), unknown
     if _trips_are_alike(count) or trips > MOST_TRIPS_FOLLOWED:
         return count * trips, unknown
     total = Count()
@@ -309,7 +310,7 @@ def _kind(equation: JaxprEqn) -> Contraction:
 def _describe(equation: JaxprEqn) -> str:
     """The primitive, what it calls, and where in the model it stands."""
     parameters = equation.params
-    for key in ("target_name", "call_target_name", "callback", "name"):
+    for key in ("target_name", "call_target_name", "name"):
         if parameters.get(key):
             called = f" {parameters[key]}"
             break

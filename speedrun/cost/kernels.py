@@ -39,8 +39,10 @@ def with_open_attention(model: Any) -> Any:
     changes = {}
     for field in dataclasses.fields(model):
         value = getattr(model, field.name)
-        if field.name == "attn_backend":
+        if field.name == "attn_backend" and value is not None:
             changes[field.name] = None
         elif dataclasses.is_dataclass(value) and not isinstance(value, type):
-            changes[field.name] = with_open_attention(value)
-    return dataclasses.replace(model, **changes)
+            opened = with_open_attention(value)
+            if opened is not value:
+                changes[field.name] = opened
+    return dataclasses.replace(model, **changes) if changes else model

@@ -58,7 +58,8 @@ class Excess:
     """What a step computes beyond model FLOPs, per step. The parts add up to the whole."""
 
     recomputation: float
-    """Activations computed again in the backward pass (gradient checkpointing)."""
+    """Activations computed again in the backward pass (gradient checkpointing). Negative where parts of the
+    model get no gradient, so that their backward pass costs less than twice their forward pass."""
     loss_padding: float
     """The fused loss's vocabulary, and its last block of rows, filled up to whole blocks."""
     loss_recomputation: float

@@ -20,8 +20,9 @@ def loads(text: str | bytes) -> Any:
         ValueError: saying what is wrong with it.
     """
     try:
+        text = text.decode("utf-8") if isinstance(text, bytes) else text
         value = json.loads(
-            text.decode("utf-8") if isinstance(text, bytes) else text,
+            text,
             parse_constant=_refuse_constant,
             parse_float=_finite,
             parse_int=_bounded,
@@ -33,7 +34,8 @@ def loads(text: str | bytes) -> Any:
         raise ValueError(f"it is nested more than {MAX_DEPTH} levels deep") from None
     except json.JSONDecodeError as error:
         raise ValueError(f"it is not JSON: {error.msg}, line {error.lineno}") from None
-    if _deeper_than(value, MAX_DEPTH):
+    # With fewer brackets than levels there is nothing to look for.
+    if text.count("{") + text.count("[") > MAX_DEPTH and _deeper_than(value, MAX_DEPTH):
         raise ValueError(f"it is nested more than {MAX_DEPTH} levels deep")
     return value
 

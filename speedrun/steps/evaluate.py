@@ -106,7 +106,7 @@ def _evaluate(job: EvaluateJob) -> None:
     with_accelerator = job.resources.device.kind != "cpu"
     trainer = TrainerConfig(mesh=trainer_mesh(), require_accelerator=with_accelerator)
     with trainer.use_device_mesh(), hax.axis_mapping(trainer.parameter_axis_mapping):
-        model = load_model(job, trainer)
+        model = load_model(job, trainer, len(tokenizer))
         parameters = parameter_count(model)
         ledger = score_documents(
             model,
@@ -135,8 +135,12 @@ def batch_size(length: int, vocab_size: int) -> int:
     return max(1, 2**28 // (4 * length * vocab_size))
 
 
-def load_model(job: EvaluateJob, trainer: TrainerConfig) -> LmHeadModel:
+def load_model(job: EvaluateJob, trainer: TrainerConfig, vocab_size: int) -> LmHeadModel:
     """The trained model in float32, from the run's last checkpoint.
+
+    Args:
+        vocab_size: tokens of the tokenizer, by which Levanter sized the model. A small corpus of a user's own
+            may not have pairs for as many as were asked for.
 
     Raises:
         SpeedrunError: when that checkpoint is not the one of the final step.
@@ -149,7 +153,7 @@ def load_model(job: EvaluateJob, trainer: TrainerConfig) -> LmHeadModel:
             f"the last checkpoint in {checkpoints} is of step {step}, but the run has {job.steps} steps: "
             f"only a finished run is scored"
         )
-    vocab = round_axis_for_partitioning(hax.Axis("vocab", job.vocab_size), trainer.parameter_axis_mapping)
+    vocab = round_axis_for_partitioning(hax.Axis("vocab", vocab_size), trainer.parameter_axis_mapping)
     shape = eqx.filter_eval_shape(job.model.build, vocab, key=jax.random.PRNGKey(0))
     return load_checkpoint(
         shape, checkpoint, subpath="model", axis_mapping=trainer.parameter_axis_mapping, mesh=trainer.device_mesh

@@ -143,8 +143,9 @@ def _run_info(
     flops = model_flops(recipe, flops_per_token, recipe.steps)
     peak = spec.accelerator.peak_flops_per_second
     commit, dirty = git_state(job.project_root)
+    model_settings, train_settings = settings_on_record(recipe)
     return RunInfo(
-        model_configuration=_plain(recipe.model),
+        model_configuration=model_settings,
         paloma_c4_en_bpb=log.evaluated.get("eval/paloma/c4_en/bpb"),
         micro_heldout_bpb=log.evaluated.get("eval/micro/heldout/bpb"),
         author=authors[0],
@@ -161,7 +162,7 @@ def _run_info(
         training_hardware_flops=_hardware_flops(log),
         run_completion_timestamp=completed,
         wandb_run_link=log.wandb_link,
-        train_config=_plain(recipe.replace(model=None)) | {"precision": recipe.precision},
+        train_config=train_settings,
         tokenized_dataset=data.train.name,
         resources={"hardware": str(spec), "accelerator": spec.accelerator.name, "hosts": spec.hosts},
         candidate=identity.record_as,
@@ -218,6 +219,11 @@ def _corpus_summary(corpus_path: str | None, data: RungData) -> dict[str, Any]:
     if corpus_path is None:
         return {"name": data.name}
     return {"name": data.name, **json.loads(StoragePath(prefix_join(corpus_path, "corpus.json")).read_text())}
+
+
+def settings_on_record(recipe: Recipe) -> tuple[dict[str, Any], dict[str, Any]]:
+    """(``model_config``, ``train_config``) as a record of ``recipe`` holds them."""
+    return _plain(recipe.model), _plain(recipe.replace(model=None)) | {"precision": recipe.precision}
 
 
 def _plain(value: Any) -> Any:

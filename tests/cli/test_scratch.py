@@ -21,7 +21,7 @@ def records_in(folder: Path) -> list[dict[str, Any]]:
 def test_an_overridden_run_is_scratch_until_it_is_given_a_name(new_project) -> None:
     cli: Cli = new_project("scratch")
     cli("run", "adamw", *SHORT)
-    assert not (cli.root / "results").exists()
+    assert records_in(cli.root / "results") == []
     (info,) = records_in(cli.root / ".speedrun" / "scratch")
     assert info["overrides"] == {"steps": 12}
     assert info["candidate"] == "adamw"

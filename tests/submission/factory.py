@@ -107,17 +107,17 @@ def make_run(
     evaluation["bits_per_byte"] = evaluation["nats"] / math.log(2) / evaluation["bytes"]
     final = evaluation["nats"] / evaluation["tokens"]
     steady_step = 0.12 if micro or peak is None else flops / steps / (0.3 * chips * peak)
-    seconds = [round(steady_step * rng.uniform(0.97, 1.03), 4) for _ in range(steps)]
+    pace = steady_step * rng.uniform(0.8, 1.2)
+    seconds = [pace * rng.uniform(0.97, 1.03) for _ in range(steps)]
     compile_seconds = rng.uniform(4, 7)
-    first_logged = round(seconds[0] + compile_seconds, 4)
     steady = sum(seconds)
-    training = steady + first_logged - seconds[0]
-    seconds[0] = first_logged
+    seconds[0] += compile_seconds
+    training = sum(seconds)
     rows = [
         {
             "step": step,
             "loss": round(final + (math.log(vocab) - final) * math.exp(-12 * step / steps) + rng.gauss(0, 0.01), 6),
-            "seconds": took,
+            "seconds": round(took, 4),
             "tokens": (step + 1) * batch * length,
             "attempt": 1,
         }

@@ -1,0 +1,421 @@
+"""Ways in which a submission can be wrong: (the rule that must find it, what is wrong, how to make it so).
+
+Each breaks one thing in a project that is otherwise as it should be, and carries the change as far as a forger
+would, so that only the rule named can find it.
+"""
+
+import json
+import math
+from collections.abc import Callable
+from typing import Any
+
+Case = tuple[str, str, Callable[[Any], Any]]
+
+
+def score_of(score: float) -> Callable[[Any], None]:
+    """A score that agrees with itself, and with the training loss."""
+
+    def apply(tree: Any) -> None:
+        nats = score * math.log(2) * 493_271
+        tree.rescore(nats, nats / math.log(2) / 493_271)
+        tree.edit_log(lambda rows: [row.update(loss=nats / 158_307) for row in rows[-10:]])
+
+    return apply
+
+
+def verification(**more: Any) -> str:
+    """A verification of a record that isn't there."""
+    content = {
+        "candidate": "muonh",
+        "rung": "micro_1",
+        "seed": 42,
+        "run_key": "0" * 16,
+        "recorded_bits_per_byte": 1.0,
+        "bits_per_byte": 1.0,
+        "tolerance": 0.1,
+        "noise": "",
+        "verdict": "reproduced",
+        "source_digest": "",
+        "recipe_fingerprint": "",
+        "hardware": "cpu",
+        "versions": {},
+        "verified_by": "B",
+        "completed": "2026-11-29 00:00:00 UTC",
+    }
+    return json.dumps(content | more)
+
+
+def an_empty_record(tree: Any) -> None:
+    tree.put("results/adamw/75m/speedrun_results.json", '{"schema_version": 1, "runs": []}')
+
+
+def an_edited_preregistration(tree: Any) -> None:
+    path = tree.preregister()
+    path.write_text(path.read_text().replace("It is better.", "It is much better."))
+
+
+def another_seeds_key(tree: Any) -> None:
+    tree.set("run_key", tree.info("muonh", at=1)["run_key"])
+
+
+def tokens_of_half_the_batch(tree: Any) -> None:
+    def change(info: dict[str, Any]) -> None:
+        info["total_tokens"] //= 2
+        info["model_flops"] /= 2
+        info["tokens_per_second"] /= 2
+
+    tree.edit(change)
+
+
+def flops_of_half_the_model(tree: Any) -> None:
+    def change(info: dict[str, Any]) -> None:
+        info["model_flops_per_token"] /= 2
+        info["model_flops"] /= 2
+
+    tree.edit(change)
+
+
+def a_model_of_its_own(tree: Any) -> None:
+    tree.set("model_config type", "executor_steps.muonh.Gated", at=None)
+
+
+def nothing_counted(tree: Any) -> None:
+    a_model_of_its_own(tree)
+    tree.set("model_size", -1, at=None)
+    checked(tree, 1.0)
+
+
+def flops_that_check_counted_twice(tree: Any) -> None:
+    a_model_of_its_own(tree)
+    checked(tree, 2.0)
+
+
+def checked(tree: Any, factor: float) -> None:
+    """Gate 1's result is there, and counted ``factor`` times the FLOPs on record."""
+    info = tree.info("muonh")
+    counted = {"rung": "micro_1", "forward_flops_per_token": factor * info["model_flops_per_token"]}
+    tree.put("results/muonh/check.json", json.dumps({"source_digest": info["source_digest"], "rungs": [counted]}))
+
+
+def over_the_budget(tree: Any) -> None:
+    """Twice the batch, consistently."""
+
+    def change(info: dict[str, Any]) -> None:
+        for name in ("total_tokens", "model_flops", "tokens_per_second"):
+            info[name] *= 2
+        info["train_config"]["batch_size"] *= 2
+
+    tree.edit(change, at=None)
+    for seed, at in ((42, 0), (43, 1)):
+        rows = tree.log_rows(seed=seed)
+        for row in rows:
+            row["tokens"] *= 2
+        text = "".join(json.dumps(row) + "\n" for row in rows).encode()
+        tree.write_log("muonh", "micro_1", seed, text)
+        import hashlib
+
+        tree.set("step_log sha256", hashlib.sha256(text).hexdigest(), at=at)
+
+
+def cores_counted_as_chips(tree: Any) -> None:
+    """v5p-8 has 8 cores and 4 chips; every figure follows from the 8."""
+
+    def change(info: dict[str, Any]) -> None:
+        info.update(num_chips=8, num_devices=8, mfu=info["mfu"] / 2)
+        info["attempts"][0]["num_chips"] = 8
+        info["training_hardware_flops"] *= 2
+
+    tree.edit(change, rung="30m")
+
+
+def an_a100_with_an_h100s_peak(tree: Any) -> None:
+    tree.on("a100-80gx8", "a100-80g", of="adamw", rung="30m")
+    info = tree.info("adamw", "30m")
+    tree.set("training_hardware_flops", info["training_time"] * 8 * 312e12, of="adamw", rung="30m")
+
+
+def faster_than_the_peak(tree: Any) -> None:
+    """A tenth of the time, throughout."""
+    info, rows = tree.info("muonh", "30m"), tree.log_rows(rung="30m")
+    for row in rows[1:]:
+        row["seconds"] = round(row["seconds"] / 10, 4)
+    rows[0]["seconds"] -= 0.0001
+    steady = sum(row["seconds"] for row in rows) - info["compile_time"]
+    tree.relog(rows, rung="30m")
+    tree.retime(steady, info["compile_time"], rung="30m")
+
+
+def more_seconds_than_there_were(tree: Any) -> None:
+    tree.edit(lambda info: info.update(run_completion_timestamp=info["attempts"][0]["started"]))
+
+
+def attempts_with_a_gap(tree: Any) -> None:
+    rows = tree.log_rows()
+    for row in rows:
+        row["attempt"] = 1 if row["step"] < 60 else 2
+    tree.relog(rows)
+    spent = [sum(row["seconds"] for row in rows if row["attempt"] == number) for number in (1, 2)]
+
+    def change(info: dict[str, Any]) -> None:
+        spent[1] += info["training_time"] - sum(spent)
+        first = info["attempts"][0] | {"started": "2026-05-01 08:00:00 UTC", "last_step": 50, "seconds": spent[0]}
+        second = first | {"number": 2, "started": "2026-05-01 09:00:00 UTC", "first_step": 60, "last_step": 126}
+        info["attempts"] = [first, second | {"seconds": spent[1]}]
+        info["run_completion_timestamp"] = "2026-05-01 10:00:00 UTC"
+        info["spent_time"] = sum(spent)
+
+    tree.edit(change)
+
+
+def an_attempt_numbered_7(tree: Any) -> None:
+    tree.set("attempts 0 number", 7)
+    tree.edit_log(lambda rows: [row.update(attempt=7) for row in rows])
+
+
+def a_tokenizer_of_its_own(tree: Any) -> None:
+    tree.set("train_config tokenizer", "my/tokenizer", at=None)
+    checked(tree, 1.0)
+
+
+def a_step_log_cut_short(tree: Any) -> None:
+    tree.edit_log(lambda rows: rows.__delitem__(slice(60, 70)))
+
+
+def a_step_in_no_time(tree: Any) -> None:
+    def change(rows: list[dict[str, Any]]) -> None:
+        rows[8]["seconds"] = round(rows[8]["seconds"] + rows[7]["seconds"], 4)
+        rows[7]["seconds"] = 0.0
+
+    tree.edit_log(change)
+
+
+def a_seed_left_out(tree: Any) -> None:
+    content = tree.content("muonh")
+    del content["runs"][0]
+    tree.write("muonh", "micro_1", content)
+    (tree.folder("muonh") / "steps-42.jsonl.gz").unlink()
+    tree.edit_attempts(lambda lines: lines.__delitem__(slice(0, 2)))
+
+
+def a_seed_twice(tree: Any) -> None:
+    content = tree.content("muonh")
+    content["runs"].append(content["runs"][1])
+    tree.write("muonh", "micro_1", content)
+
+
+def one_run_under_two_seeds(tree: Any) -> None:
+    other = tree.info("muonh", at=1)
+    tree.rescore(other["evaluation"]["nats"], other["bits_per_byte"])
+
+
+def a_seed_that_was_dropped(tree: Any) -> None:
+    tree.edit_attempts(lambda lines: lines.append(lines[0] | {"seed": 44, "attempt": "feedbeef0000"}))
+
+
+def the_best_of_two_recipes(tree: Any) -> None:
+    other = {"recipe_fingerprint": "9" * 64, "attempt": "feedbeef0000", "overrides": {"optimizer.learning_rate": 1.0}}
+    tree.edit_attempts(lambda lines: lines.append(lines[0] | other))
+
+
+def anothers_score(tree: Any) -> None:
+    other = tree.info("adamw")
+    tree.rescore(other["evaluation"]["nats"], other["bits_per_byte"])
+
+
+def anothers_times(tree: Any) -> None:
+    """The baseline's times, with a step log whose seconds make the same sum."""
+    other, rows = tree.info("adamw"), tree.log_rows()
+    for row, theirs in zip(rows, tree.log_rows("adamw"), strict=True):
+        row["seconds"] = theirs["seconds"]
+    tree.relog(rows)
+    tree.retime(other["steady_time"], other["compile_time"])
+    tree.set("training_time", other["training_time"])
+    tree.set("compile_time", other["training_time"] - other["steady_time"])
+
+
+def anothers_moments(tree: Any) -> None:
+    other = tree.info("adamw")
+    tree.set("attempts 0 started", other["attempts"][0]["started"])
+    tree.set("run_completion_timestamp", other["run_completion_timestamp"])
+
+
+def anothers_step_log(tree: Any) -> None:
+    """The whole step log of the baseline, to which time and score were bent."""
+    other = tree.info("adamw")
+    tree.relog(tree.log_rows("adamw"))
+    tree.retime(other["steady_time"] + 2e-3, other["compile_time"])
+    nats = other["evaluation"]["nats"] * 1.001
+    tree.rescore(nats, nats / math.log(2) / 493_271)
+
+
+def anothers_figures_touched(tree: Any) -> None:
+    """The baseline's score and time, each changed in a late digit, and everything that follows from them."""
+    other = tree.info("adamw")
+    nats = other["evaluation"]["nats"] * (1 + 2e-6)
+    tree.rescore(nats, nats / math.log(2) / 493_271)
+    rows = tree.log_rows("adamw")
+    rows[3]["seconds"] = round(rows[3]["seconds"] + 0.0002, 4)
+    tree.relog(rows)
+    tree.retime(other["steady_time"] + 0.0002, other["compile_time"])
+
+
+def anothers_recipe(tree: Any) -> None:
+    for at in range(2):
+        other = tree.info("adamw", at=at)
+        same = {key: other[key] for key in ("recipe_fingerprint", "run_key")}
+        tree.edit(lambda info, same=same: info.update(same), at=at)
+    recipe = {"recipe_fingerprint": tree.info("adamw")["recipe_fingerprint"]}
+    tree.edit_attempts(lambda lines: [line.update(recipe) for line in lines if "recipe_fingerprint" in line])
+
+
+def name_and_affiliation_the_other_way_round(tree: Any) -> None:
+    tree.sign(name="Beacon Point", affiliation="Kim Lee Park")
+    author = {"name": "Kim Lee Park", "affiliation": "Beacon Point", "url": ""}
+    tree.edit(lambda info: info.update(author=author, authors=[author]), of="adamw", at=None)
+
+
+CASES: list[Case] = [
+    # Files.
+    ("plain-file", "link out of the tree", lambda t: (t.root / "executor_steps" / "x.py").symlink_to("/etc/hostname")),
+    ("plain-file", "link to a device", lambda t: (t.folder("adamw") / "sweep.json").symlink_to("/dev/zero")),
+    ("file-name", "folder with a shell in it", lambda t: t.put("results/a;rm -rf/.lock", "")),
+    ("file-name", "script", lambda t: t.put("results/muonh/micro_1/run.sh", "echo")),
+    ("file-name", "no such rung", lambda t: (t.root / "results" / "muonh" / "micro_9").mkdir()),
+    ("file-size", "huge file", lambda t: t.put("results/muonh/micro_1/sweep.json", b" " * 1_100_000)),
+    ("json", "half a file", lambda t: t.retype(lambda text: text[: len(text) // 2])),
+    ("json", "NaN", lambda t: t.retype(lambda text: text.replace('"seed": 42', '"seed": NaN', 1))),
+    ("json", "infinity", lambda t: t.retype(lambda text: text.replace('"seed": 42', '"seed": 1e999', 1))),
+    (
+        "json",
+        "endless integer",
+        lambda t: t.retype(lambda text: text.replace('"seed": 42', f'"seed": {"9" * 5000}', 1)),
+    ),
+    ("json", "key twice", lambda t: t.retype(lambda text: text.replace('"seed": 42', '"seed": 1, "seed": 42', 1))),
+    ("json", "endless nesting", lambda t: t.retype(lambda text: "[" * 100_000)),
+    (
+        "json",
+        "deep nesting",
+        lambda t: t.retype(lambda text: text.replace('"seed": 42', '"x": ' + "[" * 99 + "]" * 99)),
+    ),
+    ("schema-version", "of the future", lambda t: t.retype(lambda text: text.replace('_version": 1', '_version": 2'))),
+    ("schema-version", "none", lambda t: t.retype(lambda text: text.replace(', "schema_version": 1', ""))),
+    ("schema", "FLOPs as text", lambda t: t.set("model_flops", "6.41e+17")),
+    ("schema", "null score", lambda t: t.set("bits_per_byte", None)),
+    ("schema", "no evaluation", lambda t: t.edit(lambda info: info.pop("evaluation"))),
+    ("has-runs", "none", an_empty_record),
+    ("stray-step-log", "of no run", lambda t: t.put("results/muonh/micro_1/steps-99.jsonl.gz", b"")),
+    ("sweep-file", "no sweep", lambda t: t.put("results/muonh/micro_1/sweep.json", '{"points": 3}')),
+    ("verification-file", "none", lambda t: t.put("results/muonh/micro_1/verification-42.json", "{}")),
+    ("verification-file", "another's", lambda t: t.put("results/muonh/micro_1/verification-42.json", verification())),
+    ("attempts-file", "none", lambda t: t.put("results/muonh/micro_1/attempts.jsonl", '{"event": "started"}\n')),
+    ("candidate-file", "no Python", lambda t: t.put("executor_steps/broken.py", "def (:\n")),
+    ("candidate-file", "two", lambda t: t.put("executor_steps/two.py", "CANDIDATE = 1\nCANDIDATE = 2\n")),
+    ("preregistration-intact", "none", lambda t: t.put("preregistrations/adamw.md", "# We will win\n")),
+    ("preregistration-intact", "edited", an_edited_preregistration),
+    # Whose, and of what.
+    ("place", "another candidate's", lambda t: t.set("candidate", "adamw")),
+    ("authors", "nobody", lambda t: t.set("authors", [], at=None)),
+    ("authors", "without a name", lambda t: t.sign(name=" ")),
+    ("authors", "another first", lambda t: t.set("author name", "Somebody Else")),
+    ("author-swapped", "address as name", lambda t: t.sign(name="https://x.example/y")),
+    (
+        "author-swapped",
+        "person as affiliation",
+        lambda t: t.sign(name="Example University", affiliation="Ada B. Lovelace"),
+    ),
+    ("links", "one that runs", lambda t: t.sign(url="javascript:alert(1)")),
+    ("links", "with a password", lambda t: t.set("wandb_run_link", "https://me:secret@wandb.ai/x")),
+    ("links", "to a file", lambda t: t.set("wandb_run_link", "file:///etc/passwd")),
+    ("links", "with markup", lambda t: t.set("wandb_run_link", 'https://x.example/"><script>')),
+    ("plain-text", "turned around", lambda t: t.set("description", "better\u202e worse", at=None)),
+    ("plain-text", "terminal's escape", lambda t: t.set("description", "\x1b[31mred", at=None)),
+    ("plain-text", "endless", lambda t: t.sign(affiliation="x" * 5000)),
+    ("digests", "commit", lambda t: t.set("git_commit", "HEAD; rm -rf")),
+    ("digests", "fingerprint", lambda t: t.set("run_key", "xyz")),
+    ("run-key", "none's", lambda t: t.set("run_key", "0123456789abcdef")),
+    ("run-key", "another seed's", another_seeds_key),
+    ("source", "changed", lambda t: t.put("executor_steps/muonh.py", "CANDIDATE = 2  # changed\n")),
+    ("source", "gone", lambda t: (t.root / "executor_steps" / "muonh.py").unlink()),
+    ("overrides", "under its own name", lambda t: t.set("overrides", {"optimizer.beta1": 0.5}, at=None)),
+    ("versions", "not named", lambda t: t.set("versions jax", "")),
+    ("rung-data-only", "own texts", lambda t: t.set("corpus", "user")),
+    ("clean-tree", "dirty", lambda t: t.set("git_dirty", True)),
+    # FLOPs.
+    ("recipe-on-record", "batch as text", lambda t: t.set("train_config batch_size", "8", at=None)),
+    ("recipe-on-record", "no steps", lambda t: t.set("train_config steps", None, at=None)),
+    ("positive", "negative parameters", nothing_counted),
+    ("tokens", "of half the batch", tokens_of_half_the_batch),
+    ("model-flops", "half", lambda t: t.set("model_flops", lambda flops: flops / 2)),
+    ("flops-per-token", "of half the model", flops_of_half_the_model),
+    ("flops-per-token", "counted otherwise by check", flops_that_check_counted_twice),
+    ("flops-verified", "no formula", a_model_of_its_own),
+    ("rung-budget", "another", lambda t: t.set("budget_flops", 1e20)),
+    ("within-budget", "twice", over_the_budget),
+    ("model-size", "another model's", lambda t: t.set("model_size", 10**9, at=None)),
+    # Hardware.
+    ("hardware-known", "nobody's", lambda t: t.on("my-gpux4", "my-gpu", rung="30m")),
+    ("chips", "cores", cores_counted_as_chips),
+    ("chips", "hosts", lambda t: t.set("resources hosts", 2, rung="30m")),
+    ("peak", "another accelerator's", an_a100_with_an_h100s_peak),
+    ("hardware-flops", "another figure", lambda t: t.set("training_hardware_flops", 1e18, rung="30m")),
+    ("hardware-flops", "on a CPU", lambda t: t.set("training_hardware_flops", 1e18)),
+    ("utilisation", "another figure", lambda t: t.set("mfu", 0.5, rung="30m")),
+    ("utilisation", "on a CPU", lambda t: t.set("mfu", 0.5)),
+    ("utilisation", "beyond the peak", faster_than_the_peak),
+    # Time.
+    ("durations", "spent", lambda t: t.set("spent_time", 1e6)),
+    ("throughput", "another figure", lambda t: t.set("tokens_per_second", 1e9)),
+    ("timestamps", "no moment", lambda t: t.set("run_completion_timestamp", "2026-13-41 99:00:00 UTC")),
+    ("timestamps", "in the future", lambda t: t.set("run_completion_timestamp", "2099-01-01 00:00:00 UTC")),
+    ("timestamps", "long past", lambda t: t.set("attempts 0 started", "1999-01-01 00:00:00 UTC")),
+    ("time-order", "complete before it began", lambda t: t.set("run_completion_timestamp", "2026-01-01 00:00:00 UTC")),
+    ("wall-clock", "more seconds than there were", more_seconds_than_there_were),
+    ("attempts", "gap", attempts_with_a_gap),
+    ("attempts", "numbered 7", an_attempt_numbered_7),
+    # The score.
+    ("score", "two of them", lambda t: t.set("bits_per_byte", lambda score: score - 0.01)),
+    ("score", "that does not follow", lambda t: t.set("evaluation nats", lambda nats: nats * 0.99)),
+    ("protocol", "another", lambda t: t.set("evaluation protocol", 2)),
+    ("evaluation-text", "other texts", lambda t: t.set("evaluation texts_sha256", "0" * 64)),
+    ("evaluation-text", "fewer documents", lambda t: t.set("evaluation documents", 3)),
+    ("tokenizer", "another", lambda t: t.set("evaluation tokenizer_sha256", "0" * 64)),
+    ("tokenizer", "fewer tokens", lambda t: t.set("evaluation tokens", 158_000)),
+    ("evaluation-verified", "unknown tokenizer", a_tokenizer_of_its_own),
+    ("plausible-score", "beyond any model", score_of(0.02)),
+    ("plausible-score", "worse than chance", score_of(9.0)),
+    ("levanter-score", "none", lambda t: t.set("eval/micro/heldout/bpb", None)),
+    ("levanter-score", "another model's", lambda t: t.set("eval/micro/heldout/bpb", 1.5)),
+    ("training-loss", "ends elsewhere", lambda t: t.edit_log(lambda rows: [r.update(loss=2.0) for r in rows[-20:]])),
+    ("training-texts", "others", lambda t: t.set("training_data documents_sha256", "0" * 64)),
+    # The step log.
+    ("step-log", "gone", lambda t: (t.folder("muonh") / "steps-42.jsonl.gz").unlink()),
+    ("step-log", "no gzip", lambda t: t.put("results/muonh/micro_1/steps-42.jsonl.gz", b"hello")),
+    ("step-log", "NaN", lambda t: t.edit_log(lambda rows: rows[5].update(loss=float("nan")))),
+    ("step-log-digest", "another", lambda t: t.set("step_log sha256", "0" * 64)),
+    ("step-log-length", "cut short", a_step_log_cut_short),
+    ("step-log-length", "incomplete", lambda t: t.set("step_log complete", False)),
+    ("step-log-order", "step in no time", a_step_in_no_time),
+    ("step-log-tokens", "that jump", lambda t: t.edit_log(lambda rows: rows[7].update(tokens=rows[7]["tokens"] + 1))),
+    ("step-log-times", "other sum", lambda t: t.edit_log(lambda rows: rows[7].update(seconds=rows[7]["seconds"] + 1))),
+    ("step-log-times", "unlisted attempt", lambda t: t.edit_log(lambda rows: rows[7].update(attempt=2))),
+    # Seeds and attempts.
+    ("seeds-distinct", "twice", a_seed_twice),
+    ("seeds-complete", "one left out", a_seed_left_out),
+    ("one-recipe", "two", lambda t: t.set("train_config z_loss_weight", 1e-4)),
+    ("seeds-differ", "one run under two seeds", one_run_under_two_seeds),
+    ("attempts-on-record", "no list", lambda t: (t.folder("muonh") / "attempts.jsonl").unlink()),
+    ("attempts-on-record", "not listed", lambda t: t.edit_attempts(lambda lines: lines.__delitem__(slice(0, 2)))),
+    ("seeds-started", "and dropped", a_seed_that_was_dropped),
+    ("recipes-tried", "best of two", the_best_of_two_recipes),
+    ("preregistered", "after it had run", lambda t: t.preregister(registered="2026-09-30 00:00:00 UTC")),
+    ("changed-since", "other batch", lambda t: t.preregister(fingerprint="f" * 64)),
+    # Copies.
+    ("copied-link", "another's", lambda t: t.set("wandb_run_link", t.info("adamw")["wandb_run_link"])),
+    ("copied-score", "another's", anothers_score),
+    ("copied-times", "another's", anothers_times),
+    ("copied-step-log", "another's", anothers_step_log),
+    ("copied-moments", "another's", anothers_moments),
+    ("near-copy", "figures touched", anothers_figures_touched),
+    ("same-recipe", "another's", anothers_recipe),
+    ("names-swapped", "in another record", name_and_affiliation_the_other_way_round),
+]
