@@ -3,8 +3,8 @@
     python scripts/sim_coverage.py [--repeats 1000] [--only WORD]
 
 Each repeat draws a baseline's and a candidate's runs about known curves with known speedups, compares them
-with the noise pooled over the two, and notes whether each 90 % interval holds the truth, and what the verdict says. Prints
-the table of docs/scoring.md. A thousand repeats of one scenario take about half a minute.
+with the noise pooled over the two, and notes whether each 90 % interval holds the truth, and what the verdict says.
+Prints the table of docs/scoring.md. A thousand repeats of one scenario take about half a minute.
 """
 
 import argparse
