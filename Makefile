@@ -12,7 +12,7 @@ bootstrap: ## Make .venv, if it is missing or out of date.
 	@scripts/bootstrap.sh
 
 quickstart: bootstrap ## Install, then train, evaluate and record a first run on this computer.
-	$(BIN)/speedrun run adamw --rung micro_2
+	$(BIN)/speedrun run adamw --rung micro_2 --results .speedrun/quickstart
 
 test: bootstrap ## Run the quick tests.
 	$(BIN)/pytest -m "not slow" --numprocesses $(WORKERS) --dist loadfile

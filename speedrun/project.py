@@ -14,6 +14,8 @@ class Project:
     """The folders of one checkout. Nothing here creates any of them."""
 
     root: Path
+    results_elsewhere: Path | None = None
+    """A folder that takes the place of ``results/``."""
 
     @property
     def candidates(self) -> Path:
@@ -23,7 +25,7 @@ class Project:
     @property
     def results(self) -> Path:
         """``results/<candidate>/<rung>/speedrun_results.json``."""
-        return self.root / "results"
+        return self.results_elsewhere or self.root / "results"
 
     @property
     def work(self) -> Path:

@@ -1,5 +1,6 @@
 """``speedrun run``: train, evaluate and record a candidate."""
 
+import dataclasses
 import json
 import os
 import sys
@@ -23,8 +24,9 @@ if TYPE_CHECKING:
 @click.command("run", context_settings=RECIPE_FIELDS)
 @run_options
 @click.option("--engine", type=click.Choice(["local"]), default="local", show_default=True, help="Where steps run.")
+@click.option("--results", type=click.Path(path_type=Path), help="Put records into this folder, not into results/.")
 @click.option("--json", "as_json", is_flag=True, help="Print the records as JSON.")
-def command(engine: str, as_json: bool, **options: Any) -> None:
+def command(engine: str, results: Path | None, as_json: bool, **options: Any) -> None:
     """Train, evaluate and record candidate NAME.
 
     Fields of the recipe can be set, as in --optimizer.learning_rate 0.01. Such a run is scratch: its record
@@ -34,6 +36,8 @@ def command(engine: str, as_json: bool, **options: Any) -> None:
     del engine  # there is one so far
     ask = asked(**options)
     project = find_project()
+    if results is not None:
+        project = dataclasses.replace(project, results_elsewhere=results.absolute())
     published = run(project, ask, quiet=as_json)
     if as_json:
         click.echo(json.dumps([p.info.model_dump(by_alias=True, mode="json") for p in published], indent=2))

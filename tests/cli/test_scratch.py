@@ -89,3 +89,11 @@ def test_wandb_offline_leaves_no_secret_and_changes_no_result(new_project) -> No
         if file.is_file() and file.suffix != ".wandb" and secret.encode() in file.read_bytes()
     ]
     assert leaks == []
+
+
+def test_records_can_be_kept_out_of_results(new_project, tmp_path: Path) -> None:
+    cli: Cli = new_project("elsewhere")
+    cli("run", "adamw", *SHORT, "--record-as", "brief", "--results", str(tmp_path / "mine"))
+    (info,) = records_in(tmp_path / "mine")
+    assert info["candidate"] == "brief"
+    assert not (cli.root / "results").exists()
