@@ -23,7 +23,7 @@ import json
 import math
 import sys
 import sysconfig
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Iterable, Mapping, Sequence, Set
 from datetime import timedelta
 from pathlib import Path
 from types import BuiltinFunctionType, FunctionType, MethodType
@@ -38,6 +38,11 @@ COMPUTING_PACKAGES = ("jax", "jaxlib", "marin-core", "marin-levanter", "marin-ha
 def sha256_hex(data: bytes) -> str:
     """SHA-256 of ``data`` as 64 hex digits."""
     return hashlib.sha256(data).hexdigest()
+
+
+def texts_digest(texts: Iterable[str]) -> str:
+    """SHA-256 over texts in order, each by its own SHA-256, so that no two lists can be confused."""
+    return sha256_hex(b"".join(hashlib.sha256(text.encode()).digest() for text in texts))
 
 
 def sha256_of_json(value: Any) -> str:
@@ -102,18 +107,19 @@ def _methods_imported(file: Path, package: Path) -> set[Path]:
             base = ".".join(part for part in (start, node.module) if part)
             # What is imported may itself be a module; only the folder tells.
             names |= {f"{base}.{alias.name}" for alias in node.names}
-    files = (_module_file(name.split("."), package) for name in names if f"{name}.".startswith("speedrun.methods."))
-    return {path for path in files if path is not None}
+    inside = (name.split(".") for name in names if f"{name}.".startswith("speedrun.methods."))
+    return {path for parts in inside for path in _module_files(parts, package)}
 
 
-def _module_file(parts: list[str], package: Path) -> Path | None:
-    """File of the module that ``parts`` name, or of the innermost package or module on the way to it."""
-    for length in range(len(parts), 1, -1):
-        stem = package.joinpath(*parts[1:length])
-        for path in (stem.with_suffix(".py"), stem / "__init__.py"):
-            if path.is_file():
-                return path
-    return None
+def _module_files(parts: list[str], package: Path) -> list[Path]:
+    """Files of the module that ``parts`` name and of the packages on the way to it, below speedrun.methods.
+
+    What is no module is a name in ``speedrun.methods`` itself, which then is what is used.
+    """
+    stems = [package.joinpath(*parts[1:length]) for length in range(3, len(parts) + 1)]
+    files = [path for stem in stems for path in (stem.with_suffix(".py"), stem / "__init__.py") if path.is_file()]
+    own = package / "methods" / "__init__.py"
+    return files or ([own] if own.is_file() else [])
 
 
 def computing_versions() -> dict[str, str]:

@@ -20,7 +20,7 @@ from levanter.models.lm_model import LmHeadModel
 from levanter.utils.tree_utils import inference_mode
 
 from speedrun.evaluation.windows import Window, rolling_windows
-from speedrun.steps.corpus import texts_digest
+from speedrun.identity import texts_digest
 
 PROTOCOL = 1
 

