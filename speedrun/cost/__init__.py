@@ -5,6 +5,7 @@
 - ``workload``: what the meters below need of a recipe.
 - ``trace``: model FLOPs and the training step's own, counted on the jaxpr of the candidate's real loss and
   real Levanter training step; nothing is allocated and nothing is computed.
+- ``meters``: the three FLOPs meters side by side, and which of them a run is charged by.
 - ``memory``: bytes of state per chip, exact, and a lower bound of the activations.
 - ``compiled``: the real training step compiled for a TPU or GPU that is not there.
 - ``groups``: which parameters an optimizer puts in which group.

@@ -167,7 +167,7 @@ def _traces(recipe: Recipe, rung: Rung) -> tuple[State, str]:
     workload = workload_of(recipe, rung.vocab_size)
     devices = jax.devices()[:DEVICES]
     with abstract.trainer_for(workload, devices) as trainer:
-        state, batch = abstract.abstract_state(trainer, workload), abstract.abstract_batch(workload)
+        state, batch = abstract.abstract_state(trainer, workload), abstract.abstract_batch(workload, chips=len(devices))
         function, arrays = abstract.on_arrays(abstract.step_function(trainer), state, batch)
         try:
             jax.eval_shape(function, *arrays)
