@@ -18,7 +18,7 @@ from speedrun.ladder import Rung
 from speedrun.project import Project
 
 DATASET_TOKENS = {
-    "wiki_summaries": 1.35e6,
+    "wiki_summaries": 1_433_781,
     "fineweb_edu_10m": 1e7,
     "fineweb_edu_10b": 1e10,
     "fineweb_edu_100b": 1e11,
