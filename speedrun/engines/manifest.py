@@ -12,7 +12,6 @@ from typing import Any, Literal
 
 from speedrun.engines.locks import Holder, holder_of, parse_holder
 from speedrun.project import Project
-from speedrun.records.steps import StepLog, read_step_log
 from speedrun.records.store import write_json_atomically
 from speedrun.storage import read_bytes
 
@@ -82,11 +81,6 @@ def driver_of(manifest: Manifest) -> Holder | None:
     """The process that started the run, unless it is known to be gone."""
     driver = parse_holder(manifest.driver)
     return None if driver.is_known_dead() else driver
-
-
-def training_log(manifest: Manifest) -> StepLog:
-    """The step log of the run so far."""
-    return read_step_log(manifest.addresses["train"])
 
 
 def _folder(project: Project) -> Path:

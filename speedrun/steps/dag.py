@@ -1,6 +1,5 @@
 """The whole DAG of one run: corpus -> tokenizer -> tokenized sets -> train -> evaluate -> record."""
 
-import functools
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
@@ -136,18 +135,16 @@ def resources_of(hardware: HardwareSpec) -> ResourceConfig:
             return ResourceConfig.with_cpu()
 
 
-@functools.cache
-def _charged_by_fingerprint() -> dict[str, float]:
-    return {}
+_CHARGED: dict[str, float] = {}
+"""Forward FLOPs per token by recipe and vocabulary, as far as worked out in this process."""
 
 
 def _charged(recipe: Recipe, vocab_size: int) -> float:
     """Forward FLOPs per token, worked out once for all seeds of a recipe: it may take a trace."""
-    known = _charged_by_fingerprint()
     key = f"{recipe_fingerprint(recipe)}-{vocab_size}"
-    if key not in known:
-        known[key] = charged_flops_per_token(recipe, vocab_size)
-    return known[key]
+    if key not in _CHARGED:
+        _CHARGED[key] = charged_flops_per_token(recipe, vocab_size)
+    return _CHARGED[key]
 
 
 def _address(step: ArtifactStep) -> str:

@@ -23,6 +23,7 @@ from rigging.filesystem.factory import url_to_fs
 from rigging.filesystem.storage_path import StoragePath, prefix_join
 
 from speedrun.candidate import Recipe
+from speedrun.cost.abstract import training_mesh
 from speedrun.errors import SpeedrunError
 from speedrun.evaluation.ledger import PROTOCOL, score_documents
 from speedrun.identity import canonical
@@ -30,7 +31,7 @@ from speedrun.records.schema import Evaluation, utc_now
 from speedrun.steps.corpus import read_documents
 from speedrun.steps.data import RungData
 from speedrun.steps.tokenizer import tokenizer_sha256
-from speedrun.steps.train import trainer_mesh, with_local_tokenizer
+from speedrun.steps.train import with_local_tokenizer
 from speedrun.steps.version import STEP_VERSION
 
 EVALUATION_FILE = "evaluation.json"
@@ -104,7 +105,7 @@ def _evaluate(job: EvaluateJob) -> None:
     texts = [document["text"] for file in _expand(job.texts) for document in read_documents(file)]
     tokenizer = load_tokenizer(job.tokenizer)
     with_accelerator = job.resources.device.kind != "cpu"
-    trainer = TrainerConfig(mesh=trainer_mesh(), require_accelerator=with_accelerator)
+    trainer = TrainerConfig(mesh=training_mesh(), require_accelerator=with_accelerator)
     with trainer.use_device_mesh(), hax.axis_mapping(trainer.parameter_axis_mapping):
         model = load_model(job, trainer, len(tokenizer))
         parameters = parameter_count(model)

@@ -20,7 +20,7 @@ from rigging.filesystem.storage_path import StoragePath, prefix_join
 from speedrun.candidate import Candidate, Recipe
 from speedrun.cost.budget import model_flops, tokens_trained
 from speedrun.errors import SpeedrunError
-from speedrun.hardware import HardwareSpec, parse_hardware
+from speedrun.hardware import HardwareSpec, hardware_flops, parse_hardware
 from speedrun.identity import canonical, computing_versions, sha256_of_json
 from speedrun.ladder import Rung
 from speedrun.records.schema import AttemptInfo, AuthorInfo, RunInfo
@@ -203,15 +203,14 @@ def _run_info(
 
 
 def _hardware_flops(log: StepLog) -> float | None:
-    """Step seconds x chips x peak, summed over attempts, each with its own hardware."""
+    """Step seconds x chips x peak, summed over attempts, each with its own hardware; each step once."""
     total = 0.0
-    by_number = {attempt.number: attempt for attempt in log.attempts}
-    for step in log.steps:
-        attempt = by_number[step.attempt]
+    for attempt in log.attempts:
         (spec,) = parse_hardware(attempt.hardware)
-        if spec.accelerator.peak_flops_per_second is None:
+        flops = hardware_flops(sum(step.seconds for step in log.steps if step.attempt == attempt.number), spec)
+        if flops is None:
             return None
-        total += step.seconds * attempt.chips * spec.accelerator.peak_flops_per_second
+        total += flops
     return total
 
 

@@ -9,7 +9,6 @@ from typing import Any
 
 import jmp
 from fray.types import ResourceConfig
-from haliax.partitioning import ResourceAxis
 from levanter.adaptor import NoAdaptorConfig
 from levanter.checkpoint import CheckpointerConfig
 from levanter.data.text.datasets import LmDataConfig
@@ -18,13 +17,13 @@ from levanter.models.lm_model import LmConfig
 from levanter.tracker.tracker import TrackerConfig
 from levanter.tracker.wandb import WandbConfig
 from levanter.trainer import TrainerConfig
-from levanter.utils.mesh import MeshConfig
 from marin.execution.lazy import ArtifactStep, StepContext
 from marin.execution.remote import remote
 from marin.experiment.data import mixture
 from marin.training.training import LevanterCheckpoint, TrainLmOnPodConfig, run_levanter_train_lm
 
 from speedrun.candidate import Recipe
+from speedrun.cost.abstract import training_mesh
 from speedrun.errors import SpeedrunError
 from speedrun.identity import canonical
 from speedrun.records.steps import read_step_log
@@ -34,8 +33,6 @@ from speedrun.steps.version import STEP_VERSION
 
 LEVANTER_EVALUATION_BATCH = 32
 """Sequences in a batch of Levanter's own evaluation. Its figure moves with this, so it is pinned."""
-
-_TOKEN_AXES = [ResourceAxis.REPLICA_DCN, ResourceAxis.REPLICA, ResourceAxis.DATA]
 
 
 @dataclass(frozen=True)
@@ -87,7 +84,7 @@ def train_step(
             # Levanter evaluates once more at the end in any case; a score before that is not asked for.
             steps_per_eval=recipe.steps + 1,
             checkpointer=CheckpointerConfig(save_interval=where.checkpoint_every, keep=[]),
-            mesh=trainer_mesh(),
+            mesh=training_mesh(),
             allow_nondivisible_batch_size=True,
             log_dir=where.log_folder,
             log_jaxprs=False,
@@ -115,14 +112,6 @@ def train_step(
         build_config=build_config,
         deps=data.deps,
         runtime_args={"place": place},
-    )
-
-
-def trainer_mesh() -> MeshConfig:
-    """Marin's standard mesh: data parallel over all chips."""
-    return MeshConfig(
-        axes={"replica": 1, "data": -1, "model": 1},
-        compute_mapping={"token": _TOKEN_AXES, "token_repeat": _TOKEN_AXES},
     )
 
 
