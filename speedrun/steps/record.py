@@ -222,7 +222,8 @@ def _corpus_summary(corpus_path: str | None, data: RungData) -> dict[str, Any]:
 
 def settings_on_record(recipe: Recipe) -> tuple[dict[str, Any], dict[str, Any]]:
     """(``model_config``, ``train_config``) as a record of ``recipe`` holds them."""
-    return _plain(recipe.model), _plain(recipe.replace(model=None)) | {"precision": recipe.precision}
+    plain = _plain(recipe)
+    return plain.pop("model"), plain
 
 
 def _plain(value: Any) -> Any:
