@@ -23,10 +23,9 @@ def charged_flops_per_token(recipe: Recipe, vocab_size: int) -> float:
         )
         assert flops is not None
         return flops
-    from speedrun.cost.meters import measure
-    from speedrun.cost.workload import workload_of
+    from speedrun.cost.meters import meters_of
 
-    return measure(workload_of(recipe, vocab_size)).charged
+    return meters_of(recipe, vocab_size).charged
 
 
 def tokens_trained(recipe: Recipe, steps: int) -> int:

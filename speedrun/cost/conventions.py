@@ -15,9 +15,12 @@ anything that a subclass adds. This module imports no jax.
 """
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from speedrun.errors import SpeedrunError
+
+if TYPE_CHECKING:
+    from speedrun.records.schema import RunInfo
 
 TRAINING_PER_FORWARD = 3.0
 """Training FLOPs per forward FLOP: each matrix multiplication of the forward pass has two in the backward."""
@@ -71,6 +74,22 @@ def causal_span(sequence_length: int, window: int | None = None) -> float:
 def training_flops(forward_flops_per_token: float, tokens: int) -> float:
     """Model FLOPs of a training run."""
     return TRAINING_PER_FORWARD * forward_flops_per_token * tokens
+
+
+def optimizer_share(model_flops: float, optimizer_flops: float) -> float:
+    """The optimizer's part of what it and the model compute together; both of one step, or both of a run.
+
+    What a step computes beside these two (activations again, the loss's padding) is the kernels' and the
+    hardware's affair, and left out.
+    """
+    return optimizer_flops / (model_flops + optimizer_flops)
+
+
+def recorded_optimizer_share(info: "RunInfo") -> float | None:
+    """``optimizer_share`` of a run on record; None where the record does not know the optimizer's FLOPs."""
+    if info.flops is None or info.flops.optimizer_flops_per_step is None:
+        return None
+    return optimizer_share(info.model_flops, info.flops.optimizer_flops_per_step * info.step_log.steps)
 
 
 def convention_forward_flops_per_token(model: Any, *, vocab_size: int, sequence_length: int) -> float | None:

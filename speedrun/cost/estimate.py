@@ -12,6 +12,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from speedrun.cost.conventions import TRAINING_PER_FORWARD, optimizer_share
 from speedrun.errors import SpeedrunError
 from speedrun.identity import COMPUTING_PACKAGES, methods_used, sha256_of_json, source_digest, text_digest
 from speedrun.ladder import Rung
@@ -56,9 +57,10 @@ class RungCost:
     charged_flops_per_token: float
     disagreement: str
     """What the config's own formula gets wrong; empty when it agrees."""
-    optimizer_flops_share: float
-    """Of the FLOPs of a step."""
+    optimizer_flops_per_step: float
+    """Matrix products of one update."""
     recomputation_flops_share: float
+    """Of all FLOPs of a step, as the next one."""
     loss_excess_flops_share: float
     memory: dict[str, dict[str, int]]
     """By number of chips: bytes of parameters, optimizer state and the whole state on one chip, and the least
@@ -69,7 +71,12 @@ class RungCost:
     @property
     def model_flops(self) -> float:
         """Training FLOPs that count against the budget."""
-        return 3.0 * self.charged_flops_per_token * self.tokens
+        return TRAINING_PER_FORWARD * self.charged_flops_per_token * self.tokens
+
+    @property
+    def optimizer_flops_share(self) -> float:
+        """Of model FLOPs and the optimizer's own together, over the run."""
+        return optimizer_share(self.model_flops, self.optimizer_flops_per_step * self.steps)
 
     @property
     def budget_used(self) -> float:
@@ -196,7 +203,7 @@ def _work_out(project: Project, name: str, rung: Rung, chip_counts: Sequence[int
         charged_by=meters.charged_by,
         charged_flops_per_token=charged,
         disagreement=meters.disagreement,
-        optimizer_flops_share=excess.optimizer / step_flops,
+        optimizer_flops_per_step=excess.optimizer,
         recomputation_flops_share=excess.recomputation / step_flops,
         loss_excess_flops_share=(excess.loss_padding + excess.loss_recomputation) / step_flops,
         memory=memory,
@@ -206,4 +213,8 @@ def _work_out(project: Project, name: str, rung: Rung, chip_counts: Sequence[int
 
 def as_json(cost: RungCost) -> dict[str, Any]:
     """A rung's cost with the figures that follow from it."""
-    return asdict(cost) | {"model_flops": cost.model_flops, "budget_used": cost.budget_used}
+    return asdict(cost) | {
+        "model_flops": cost.model_flops,
+        "budget_used": cost.budget_used,
+        "optimizer_flops_share": cost.optimizer_flops_share,
+    }

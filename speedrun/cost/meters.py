@@ -4,12 +4,16 @@ All figures are forward FLOPs per token; training is three times that.
 """
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from speedrun.cost import conventions
 from speedrun.cost.trace import Traced, trace
-from speedrun.cost.workload import Workload
+from speedrun.cost.workload import Workload, workload_of
 from speedrun.errors import SpeedrunError
+from speedrun.identity import recipe_fingerprint
+
+if TYPE_CHECKING:
+    from speedrun.candidate import Recipe
 
 AGREEMENT = 0.005
 """The convention is charged where the trace is within this fraction of it. Attention gates add 1.4 to 4.7 %
@@ -98,3 +102,20 @@ def measure(workload: Workload, windows: list[int | None] | None = None) -> Mete
         causal=conventions.causal_forward_flops_per_token(model, **sizes, windows=windows),
         traced=trace(workload),
     )
+
+
+_READ: dict[str, Meters] = {}
+"""Meters by recipe and vocabulary, as far as read in this process."""
+
+
+def meters_of(recipe: "Recipe", vocab_size: int) -> Meters:
+    """All three meters of ``recipe``, read once for all its seeds: it takes a trace.
+
+    Raises:
+        SpeedrunError: when the model cannot be built or traced.
+    """
+    # Steps change no meter, and are filled in only after the budget's has been read.
+    key = f"{recipe_fingerprint(recipe.replace(steps=None))}-{vocab_size}"
+    if key not in _READ:
+        _READ[key] = measure(workload_of(recipe, vocab_size))
+    return _READ[key]

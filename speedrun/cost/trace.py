@@ -85,6 +85,8 @@ class Traced:
     """The whole step as it stands."""
     excess: Excess
     parameters: Parameters
+    optimizer_uncounted: list[str]
+    """What could not be counted of the optimizer, in words; then ``excess.optimizer`` is a lower bound."""
     cannot_train: str
     """Why Levanter's trainer would fail on the step although it can be counted; empty when it would not."""
 
@@ -111,10 +113,7 @@ class Traced:
     @property
     def uncounted(self) -> list[str]:
         """What could not be counted, in the forward pass or elsewhere in the step, in words."""
-        everything = self.forward + self.step
-        return [f"opaque: {name}" for name in sorted(everything.opaque)] + [
-            f"unknown number of trips: {name}" for name in sorted(everything.endless)
-        ]
+        return _uncounted(self.forward + self.step)
 
     @property
     def caveats(self) -> list[str]:
@@ -162,8 +161,15 @@ def trace(workload: Workload) -> Traced:
             attention_kernel=step.flops - plain_step.flops,
         ),
         parameters=parameters,
+        optimizer_uncounted=sorted({*_uncounted(plain_step)} - {*_uncounted(fused_gradient)}),
         cannot_train=cannot_train,
     )
+
+
+def _uncounted(count: Count) -> list[str]:
+    return [f"opaque: {name}" for name in sorted(count.opaque)] + [
+        f"unknown number of trips: {name}" for name in sorted(count.endless)
+    ]
 
 
 def _count_step(workload: Workload, *, collect_logs: bool) -> Count:

@@ -66,6 +66,22 @@ class Evaluation(_Model):
     """Of the tokenizer's ``tokenizer.json``."""
 
 
+class FlopsInfo(_Model):
+    """What each FLOPs meter says of the run (docs/pricing.md). Model figures are forward FLOPs per token, of which
+    training takes three times; a figure that cannot be told is null, and ``unknown`` says why."""
+
+    convention_forward_flops_per_token: float | None
+    """Marin's closed form, full attention."""
+    causal_forward_flops_per_token: float | None
+    """The same with causal attention counted half, and a window where the config has one."""
+    traced_forward_flops_per_token: float | None
+    """What a trace of the loss counts, with plain attention."""
+    optimizer_flops_per_step: float | None
+    """Matrix products of one update; 0 for an optimizer that works element by element, such as Adam."""
+    unknown: dict[str, str] = {}
+    """By name of a null field above: why it is null."""
+
+
 class StepLogInfo(_Model):
     """The step log beside the record: ``steps-<seed>.jsonl.gz``."""
 
@@ -127,6 +143,12 @@ class RunInfo(_Model):
     """Fields of the recipe that were set on the command line; empty for the candidate as written."""
     budget_flops: float
     """What the rung allows."""
+    flops: FlopsInfo | None = None
+    """The three FLOPs meters and the optimizer's own FLOPs; null in records from before they were kept."""
+    non_embedding_parameters: int | None = None
+    """``model_size`` without input embedding and output head; null where the model cannot be traced."""
+    active_parameters: int | None = None
+    """``model_size`` without the experts that a token does not pass through, embeddings included."""
     tokens_per_second: float | None
     """``total_tokens`` over ``steady_time``."""
     mfu: float | None

@@ -75,7 +75,7 @@ def build_dag(
     """
     recipe = loaded.recipe(rung) if recipe is None else recipe
     data = rung_data(rung, recipe.training_data, downloads=project.work / "downloads", corpus=corpus)
-    flops_per_token = _charged(recipe, data.vocab_size)
+    flops_per_token = charged_flops_per_token(recipe, data.vocab_size)
     recipe = with_steps(recipe, rung, flops_per_token)
     fingerprint = sha256_of_json([recipe_fingerprint(recipe), [_address(step) for step in data.deps]])
     key = run_key(fingerprint, rung=rung.name, seed=seed, hardware=str(hardware))
@@ -133,18 +133,6 @@ def resources_of(hardware: HardwareSpec) -> ResourceConfig:
             return ResourceConfig.with_tpu(str(hardware))
         case _:
             return ResourceConfig.with_cpu()
-
-
-_CHARGED: dict[str, float] = {}
-"""Forward FLOPs per token by recipe and vocabulary, as far as worked out in this process."""
-
-
-def _charged(recipe: Recipe, vocab_size: int) -> float:
-    """Forward FLOPs per token, worked out once for all seeds of a recipe: it may take a trace."""
-    key = f"{recipe_fingerprint(recipe)}-{vocab_size}"
-    if key not in _CHARGED:
-        _CHARGED[key] = charged_flops_per_token(recipe, vocab_size)
-    return _CHARGED[key]
 
 
 def _address(step: ArtifactStep) -> str:

@@ -28,6 +28,7 @@ from speedrun.records.steps import StepLog, read_step_log
 from speedrun.records.store import step_log_info, step_log_text
 from speedrun.steps.data import RungData
 from speedrun.steps.evaluate import read_evaluation
+from speedrun.steps.flops import count_recipe
 from speedrun.steps.version import STEP_VERSION
 
 RUN_INFO_FILE = "run_info.json"
@@ -144,6 +145,7 @@ def _run_info(
     peak = spec.accelerator.peak_flops_per_second
     commit, dirty = git_state(job.project_root)
     model_settings, train_settings = settings_on_record(recipe)
+    counted = count_recipe(recipe, data.vocab_size)
     return RunInfo(
         model_configuration=model_settings,
         paloma_c4_en_bpb=log.evaluated.get("eval/paloma/c4_en/bpb"),
@@ -173,6 +175,9 @@ def _run_info(
         baseline=candidate.baseline,
         overrides=dict(identity.overrides),
         budget_flops=identity.rung.budget_flops,
+        flops=counted.flops,
+        non_embedding_parameters=counted.non_embedding_parameters,
+        active_parameters=counted.active_parameters,
         tokens_per_second=tokens / log.steady_seconds if log.steady_seconds else None,
         mfu=flops / (log.steady_seconds * spec.chips * peak) if peak and log.steady_seconds else None,
         compile_time=log.compile_seconds,

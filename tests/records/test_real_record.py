@@ -10,7 +10,9 @@ from typing import Any
 import pytest
 
 from speedrun.catalog import load_candidate
+from speedrun.cost.conventions import recorded_optimizer_share
 from speedrun.project import Project
+from speedrun.records.schema import RunInfo
 from tests.conftest import SHARED_DATA, Cli
 
 
@@ -35,6 +37,33 @@ def test_its_figures_add_up(record: dict[str, Any]) -> None:
     assert record["tokens_per_second"] == pytest.approx(record["total_tokens"] / record["steady_time"])
     # 2 x 48 x 2048 embeddings, and per layer 4 d^2 + 3 d i + 2 d, and the final norm.
     assert record["model_size"] == 2 * 48 * 2048 + 2 * (4 * 48**2 + 3 * 48 * 128 + 2 * 48) + 48
+
+
+def test_it_holds_all_three_flops_meters(record: dict[str, Any]) -> None:
+    # Per layer 6 d i for the MLP, 8 d^2 for the projections, 4 S d for scores and sums, 3 S H for the softmax.
+    scores, softmax = 2 * 4 * 256 * 48, 2 * 3 * 256 * 2
+    matrices = 2 * (6 * 48 * 128 + 8 * 48**2) + scores + 2 * 48 * 2048
+    assert record["flops"] == {
+        "convention_forward_flops_per_token": matrices + softmax,
+        "causal_forward_flops_per_token": matrices + softmax - (scores + softmax) / 2,
+        "traced_forward_flops_per_token": matrices,
+        "optimizer_flops_per_step": 0,
+        "unknown": {},
+    }
+    assert record["model_flops_per_token"] == matrices + softmax
+    assert record["non_embedding_parameters"] == record["model_size"] - 2 * 48 * 2048
+    assert record["active_parameters"] == record["model_size"]
+
+
+def test_the_optimizers_share_of_a_run_is_read_from_its_record(record: dict[str, Any]) -> None:
+    info = RunInfo.model_validate(record)
+    assert recorded_optimizer_share(info) == 0
+    assert info.flops is not None
+    steps = record["train_config"]["steps"]
+    equal = info.flops.model_copy(update={"optimizer_flops_per_step": record["model_flops"] / steps})
+    assert recorded_optimizer_share(info.model_copy(update={"flops": equal})) == pytest.approx(0.5)
+    old = {key: value for key, value in record.items() if key != "flops"}
+    assert recorded_optimizer_share(RunInfo.model_validate(old)) is None
 
 
 def test_the_score_is_near_levanters_and_below_chance(record: dict[str, Any]) -> None:
