@@ -25,7 +25,7 @@ from levanter.trainer_state import TrainerState
 from levanter.utils.mesh import MeshConfig, create_mesh_from_axis_specs
 
 from speedrun.cost.workload import Workload
-from speedrun.errors import SpeedrunError
+from speedrun.errors import SpeedrunError, in_one_line
 
 
 class DevicesTrainerConfig(TrainerConfig):
@@ -113,7 +113,7 @@ def abstract_state(trainer: Trainer, workload: Workload) -> TrainerState:
     except Exception as error:
         raise SpeedrunError(
             f"{type(workload.model).__name__} with {type(workload.optimizer).__name__} cannot be built: "
-            f"{type(error).__name__}: {error}"
+            f"{in_one_line(error)}"
         ) from error
 
 
@@ -188,8 +188,7 @@ def _built_optimizer(workload: Workload) -> Any:
         return workload.optimizer.build(workload.steps)
     except Exception as error:
         raise SpeedrunError(
-            f"{type(workload.optimizer).__name__} cannot be built for {workload.steps} steps: "
-            f"{type(error).__name__}: {error}"
+            f"{type(workload.optimizer).__name__} cannot be built for {workload.steps} steps: {in_one_line(error)}"
         ) from error
 
 

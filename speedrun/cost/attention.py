@@ -30,7 +30,7 @@ from speedrun.cost import abstract
 from speedrun.cost.conventions import declared_windows
 from speedrun.cost.kernels import with_open_attention
 from speedrun.cost.workload import Workload
-from speedrun.errors import SpeedrunError
+from speedrun.errors import SpeedrunError, in_one_line
 
 LARGEST_PROBED = 50_000_000
 """Parameters of the largest model that is probed as it is when it cannot be made narrower."""
@@ -101,7 +101,7 @@ def probe_attention(workload: Workload, backend: str = AttentionBackend.VANILLA)
             reach = _model_reach(model, length)
         except Exception as error:
             raise SpeedrunError(
-                f"{type(workload.model).__name__} cannot be run to see what it attends: {type(error).__name__}: {error}"
+                f"{type(workload.model).__name__} cannot be run to see what it attends: {in_one_line(error)}"
             ) from error
     return AttentionSpans(
         length=length,
@@ -270,7 +270,7 @@ def _narrowed(workload: Workload) -> Workload:
             return as_it_is
         raise SpeedrunError(
             f"{type(workload.model).__name__} has {size:,} parameters beside its embeddings and cannot be made "
-            f"narrower to see what it attends: {type(error).__name__}: {error}"
+            f"narrower to see what it attends: {in_one_line(error)}"
         ) from error
 
 

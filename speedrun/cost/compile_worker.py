@@ -21,6 +21,7 @@ from unittest import mock
 
 from speedrun.cost.targets import Target
 from speedrun.cost.workload import Workload
+from speedrun.errors import in_one_line
 
 _NEEDED_OF = re.compile(
     r"[Uu]sed ([\d.]+)([KMGT]) of ([\d.]+)([KMGT])|\(([\d.]+)([KMGT])\) exceeds available HBM \(([\d.]+)([KMGT])\)"
@@ -46,7 +47,7 @@ def main(job_path: str, result_path: str) -> None:
     try:
         result = compile_job(job, say)
     except Exception as error:
-        result = {"error": f"{type(error).__name__}: {error}"}
+        result = {"error": in_one_line(error)}
     Path(result_path).write_text(json.dumps(result))
 
 

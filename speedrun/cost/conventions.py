@@ -15,9 +15,9 @@ anything that a subclass adds. This module imports no jax.
 """
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
-from speedrun.errors import SpeedrunError
+from speedrun.errors import SpeedrunError, in_one_line
 
 if TYPE_CHECKING:
     from speedrun.records.schema import RunInfo
@@ -56,9 +56,9 @@ def attention_flops_per_token(hidden_dim: int, num_heads: int, spans: Sequence[f
     return sum((4 * hidden_dim + 3 * num_heads) * span for span in spans)
 
 
-def softmax_flops_per_token(*, num_heads: int, num_layers: int, sequence_length: int) -> float:
+def softmax_flops_per_token(num_heads: int, spans: Sequence[float]) -> float:
     """The 3 S H L of Marin's convention: the only part of it that is no matrix multiplication."""
-    return 3.0 * sequence_length * num_heads * num_layers
+    return 3.0 * num_heads * sum(spans)
 
 
 def causal_span(sequence_length: int, window: int | None = None) -> float:
@@ -118,7 +118,7 @@ def convention_forward_flops_per_token(model: Any, *, vocab_size: int, sequence_
     try:
         flops = model.flops_per_token(vocab_size, sequence_length)
     except Exception as error:
-        raise SpeedrunError(f"{name}.flops_per_token raised {type(error).__name__}: {error}") from error
+        raise SpeedrunError(f"{name}.flops_per_token raised {in_one_line(error)}") from error
     if flops is None:
         return None
     if not isinstance(flops, int | float) or not flops > 0:
@@ -126,27 +126,49 @@ def convention_forward_flops_per_token(model: Any, *, vocab_size: int, sequence_
     return float(flops)
 
 
+Counting = Literal["everything", "windows", "causal"]
+"""What a formula counts a query as attending: all S positions, as Marin's convention does; no more than its
+layer's window; or causally, half of that."""
+
+
+def counted_spans(
+    counting: Counting, *, num_layers: int, sequence_length: int, windows: Sequence[int | None]
+) -> list[float]:
+    """Mean number of positions that a query attends in each layer, counted in one of the ways that formulas have."""
+    if counting == "everything":
+        return [sequence_length] * num_layers
+    if counting == "windows":
+        return [min(window or sequence_length, sequence_length) for window in windows]
+    return [causal_span(sequence_length, window) for window in windows]
+
+
+def attention_shape(model: Any) -> tuple[int, int, int] | None:
+    """(width, heads, layers) of a config; None where it lacks the fields that say how large its attention is."""
+    shape = [getattr(model, name, None) for name in ("hidden_dim", "num_heads", "num_layers")]
+    if not all(isinstance(value, int) and value > 0 for value in shape):
+        return None
+    return shape[0], shape[1], shape[2]
+
+
 def causal_forward_flops_per_token(
-    model: Any, *, vocab_size: int, sequence_length: int, windows: Sequence[int | None] | None = None
+    model: Any, *, vocab_size: int, sequence_length: int, counting: Counting = "everything"
 ) -> float | None:
-    """Marin's convention with attention counted causally: half, or the window where a layer has one.
+    """Marin's convention with attention counted causally: half, or the window where a layer declares one.
 
     Args:
-        windows: the window of each layer, None for a layer that attends everything before it; by default
-            what the config declares. Pass what ``speedrun.cost.attention`` found to count what really happens.
+        counting: what the config's own formula already counts (``speedrun.cost.meters`` finds out).
 
     Returns:
         None where the config has no formula, or none of the fields that say how large its attention is.
     """
     whole = convention_forward_flops_per_token(model, vocab_size=vocab_size, sequence_length=sequence_length)
-    shape = [getattr(model, name, None) for name in ("hidden_dim", "num_heads", "num_layers")]
-    if whole is None or not all(isinstance(value, int) for value in shape):
+    shape = attention_shape(model)
+    if whole is None or shape is None:
         return None
     hidden_dim, num_heads, num_layers = shape
-    windows = declared_windows(model) if windows is None else windows
-    if len(windows) != num_layers:
-        raise ValueError(f"{len(windows)} windows for {num_layers} layers")
-    hidden = [sequence_length - causal_span(sequence_length, window) for window in windows]
+    sizes = {"num_layers": num_layers, "sequence_length": sequence_length, "windows": declared_windows(model)}
+    counted, causal = counted_spans(counting, **sizes), counted_spans("causal", **sizes)
+    hidden = [have - want for have, want in zip(counted, causal, strict=True)]
     return whole - attention_flops_per_token(hidden_dim, num_heads, hidden)
 
 
@@ -161,5 +183,8 @@ def declared_windows(model: Any) -> list[int | None]:
     if window is None or getattr(model, "use_sliding_window", True) is False:
         return [None] * num_layers
     if hasattr(model, "get_layer_types"):
-        return [window if kind == "sliding_attention" else None for kind in model.get_layer_types()]
+        kinds = model.get_layer_types()
+        if len(kinds) != num_layers:
+            raise SpeedrunError(f"{type(model).__qualname__} has {num_layers} layers and types for {len(kinds)}")
+        return [window if kind == "sliding_attention" else None for kind in kinds]
     return [window] * num_layers

@@ -20,7 +20,7 @@ from levanter.trainer_state import init_optimizer_for_trainables, trainables_onl
 
 from speedrun.cost import abstract
 from speedrun.cost.workload import Workload
-from speedrun.errors import SpeedrunError
+from speedrun.errors import SpeedrunError, in_one_line
 
 LAYER_AXES = ("layer", "layers")
 """Names of the axis along which a model stacks its layers; it makes no matrix out of a vector."""
@@ -102,7 +102,7 @@ def _labels(workload: Workload, parameters: Any) -> list[str]:
         try:
             state = eqx.filter_eval_shape(init_optimizer_for_trainables, optimizer, parameters)
         except Exception as error:
-            raise SpeedrunError(f"{name} cannot start on this model: {type(error).__name__}: {error}") from error
+            raise SpeedrunError(f"{name} cannot start on this model: {in_one_line(error)}") from error
     is_split = any(map(_is_of_groups, jax.tree.leaves(state, is_leaf=_is_of_groups)))
     if not seen and hasattr(workload.optimizer, "create_mask"):
         seen.append(workload.optimizer.create_mask(parameters))

@@ -27,7 +27,7 @@ from speedrun.cost.conventions import TRAINING_PER_FORWARD
 from speedrun.cost.jaxpr import Count, count_flops
 from speedrun.cost.kernels import plain_attention_by_default, plain_loss, with_open_attention
 from speedrun.cost.workload import Workload
-from speedrun.errors import SpeedrunError
+from speedrun.errors import SpeedrunError, in_one_line
 
 
 @dataclass(frozen=True)
@@ -219,4 +219,4 @@ def _count(what: str, function: Callable[..., Any], *trees: Any) -> Count:
     except SpeedrunError:
         raise
     except Exception as error:
-        raise SpeedrunError(f"the {what} cannot be traced: {type(error).__name__}: {error}") from error
+        raise SpeedrunError(f"the {what} cannot be traced: {in_one_line(error)}") from error

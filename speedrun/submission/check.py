@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 from speedrun.candidate import Recipe
 from speedrun.catalog import Loaded
-from speedrun.errors import SpeedrunError
+from speedrun.errors import SpeedrunError, in_one_line
 from speedrun.identity import canonical, computing_versions
 from speedrun.ladder import Rung
 
@@ -172,7 +172,7 @@ def _traces(recipe: Recipe, rung: Rung) -> tuple[State, str]:
         try:
             jax.eval_shape(function, *arrays)
         except Exception as error:
-            return "failed", f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"
+            return "failed", in_one_line(error)
     return "passed", f"{len(devices)} devices"
 
 
@@ -183,12 +183,11 @@ def _counts(recipe: Recipe, rung: Rung, check: RungCheck) -> tuple[State, str]:
     meters = measure(workload_of(recipe, rung.vocab_size))
     check.forward_flops_per_token = meters.charged
     text = f"{meters.charged / 1e6:,.2f} M forward FLOPs a token, by the {meters.charged_by}"
-    gap = meters.formula_over_trace
     if meters.traced.cannot_train:
         return "failed", meters.traced.cannot_train
-    if gap is not None and abs(gap) > FORMULA_TOLERANCE:
+    if meters.formula is not None and abs(meters.formula.over_trace) > FORMULA_TOLERANCE:
         return "warn", f"{text}. {meters.disagreement}"
-    return "passed", text
+    return "passed", f"{text}. {meters.disagreement}" if meters.disagreement else text
 
 
 def _within_budget(recipe: Recipe, rung: Rung, check: RungCheck) -> tuple[State, str]:

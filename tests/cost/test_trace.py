@@ -2,13 +2,15 @@
 
 import dataclasses
 import math
+import re
+from typing import Any
 
 import pytest
 from levanter.models.gemma import Gemma2Config, GemmaConfig
 from levanter.models.gpt2 import Gpt2Config
 from levanter.models.gpt2_hyena import Gpt2HyenaConfig
 from levanter.models.hyena import HyenaConfig
-from levanter.models.llama import LlamaConfig
+from levanter.models.llama import LlamaConfig, LlamaLMHeadModel
 from levanter.models.mixtral import MixtralConfig
 from levanter.models.olmo import Olmo2Config
 from levanter.models.olmo3 import Olmo3Config
@@ -98,7 +100,7 @@ def test_a_head_dim_of_its_own_is_seen_by_the_trace_alone() -> None:
     more = 12 * (4 * 2 * 768 * 768 + 4 * 1024 * 768)
     matrices = meters.convention - 3 * 1024 * 12 * 12
     assert meters.traced.forward_flops_per_token == matrices + more
-    assert meters.formula_over_trace == pytest.approx(-0.18, abs=0.005)
+    assert meters.formula.over_trace == pytest.approx(-0.18, abs=0.005)
     assert meters.charged_by == "trace"
     assert "17.6% low" in meters.disagreement or "17.5% low" in meters.disagreement
 
@@ -199,6 +201,29 @@ def test_a_model_that_cannot_be_traced_is_refused_with_its_own_error() -> None:
         small(QwenConfig(**WIDTHS, use_sliding_window=True, sliding_window=16))
 
 
+class Broken(LlamaLMHeadModel):
+    """A candidate's own model, whose loss raises."""
+
+    @classmethod
+    def init(cls, Vocab: Any, config: Any, *, key: Any) -> LlamaLMHeadModel:
+        made = LlamaLMHeadModel.init(Vocab, config, key=key)
+        return cls(made.transformer, made.embeddings, made.lm_head)
+
+    def activations(self, *words: Any, **more: Any) -> Any:
+        raise ValueError("no such thing\nand 80 lines of jax")
+
+
+def test_a_loss_that_raises_is_told_in_one_line_with_its_place() -> None:
+    class Config(LlamaConfig):
+        model_type = Broken  # type: ignore[assignment]
+
+    fields = {field.name: getattr(llama(32, 64, 2, 2, 2, 64), field.name) for field in dataclasses.fields(LlamaConfig)}
+    with pytest.raises(SpeedrunError) as refusal:
+        small(Config(**fields))
+    place = rf"\({re.escape(__file__)}:\d+, in activations\)"
+    assert re.fullmatch(rf"the loss cannot be traced: ValueError: no such thing {place}", str(refusal.value))
+
+
 def test_the_charge_follows_the_formula_only_where_the_trace_agrees() -> None:
     @dataclasses.dataclass(frozen=True)
     class Modest(LlamaConfig):
@@ -214,6 +239,32 @@ def test_the_charge_follows_the_formula_only_where_the_trace_agrees() -> None:
         _ = dataclasses.replace(meters, traced=dataclasses.replace(meters.traced, forward=unseen)).charged
     honest = measure(Workload(llama(32, 64, 2, 2, 2, 64), AdamConfig(), 512, 64, 2))
     assert honest.charged == honest.convention
+
+
+@pytest.mark.parametrize("counting", ["windows", "causal"])
+def test_a_formula_that_leaves_masked_positions_out_is_compared_as_such(counting: str) -> None:
+    """Two of three layers see 16 of 64 positions. By hand: L (6 d i + 8 d^2) + 2 d V, and 4 d + 3 H a position."""
+    spans = {"windows": [16, 16, 64], "causal": [16 - 16**2 / 128, 16 - 16**2 / 128, 32]}
+    says = 3 * (6 * 64 * 96 + 8 * 64**2) + 2 * 64 * 512 + (4 * 64 + 3 * 4) * sum(spans[counting])
+
+    @dataclasses.dataclass(frozen=True)
+    class Windowed(Olmo3Config):
+        def flops_per_token(self, vocab_size: int, context_length: int) -> float:
+            return says
+
+        def get_layer_types(self) -> list[str]:
+            return ["sliding_attention", "sliding_attention", "full_attention"]
+
+    model = Windowed(**{**WIDTHS, "num_kv_heads": 4}, sliding_window=16)
+    meters = measure(Workload(model, AdamConfig(), 512, 64, 2))
+    assert meters.formula is not None and meters.formula.counting == counting
+    assert meters.formula.over_trace == 0
+    # Everybody is charged for all positions, the trace's way.
+    assert meters.charged == says + 4 * 64 * (3 * 64 - sum(spans[counting])) - 3 * 4 * sum(spans[counting])
+    assert "low" not in meters.disagreement and counting.rstrip("s")[:6] in meters.disagreement
+    # The causal meter starts from what the formula counts, and takes nothing away twice.
+    hidden = sum(spans[counting]) - sum(spans["causal"])
+    assert meters.causal == says - (4 * 64 + 3 * 4) * hidden
 
 
 def test_batch_schedules_are_taken_at_their_largest() -> None:
