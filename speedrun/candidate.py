@@ -14,9 +14,11 @@ from speedrun.errors import SpeedrunError
 from speedrun.ladder import LADDER, Rung
 
 if TYPE_CHECKING:
-    from levanter.models.lm_model import LmConfig
+    from levanter.models.lm_model import LmConfig, LmHeadModel
     from levanter.optim.config import OptimizerConfig
     from levanter.schedule import ScheduleStep
+
+    from speedrun.records.schema import Metric
 
 SAFE_NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
 """Names of candidates: safe as a file name, a branch name and a part of a URL everywhere."""
@@ -91,6 +93,10 @@ class Candidate:
     """The candidate that this one is compared with."""
     rungs: Sequence[str] = tuple(LADDER)
     """Rungs at which the recipe is declared; all of them unless said otherwise."""
+    metrics: Sequence[Callable[["LmHeadModel"], "Metric"]] = ()
+    """Measured on the finished model and shown beside the score. They change nothing of what is computed, so
+    they are no part of the recipe. Functions of a module (workers import them); ``functools.partial`` sets
+    their parameters."""
 
     def __post_init__(self) -> None:
         check_name(self.name)

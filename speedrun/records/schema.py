@@ -82,6 +82,18 @@ class FlopsInfo(_Model):
     """By name of a null field above: why it is null."""
 
 
+class Metric(_Model):
+    """A figure off the board's axis, measured on the finished model: shown beside the score, never ranked on."""
+
+    name: str
+    """Lower case with underscores, such as "sparsity" or "kv_cache_bytes_per_token"."""
+    value: float
+    unit: str
+    """Of ``value``, such as "share" or "bytes"."""
+    meaning: str
+    """One sentence for a reader who does not know the method."""
+
+
 class StepLogInfo(_Model):
     """The step log beside the record: ``steps-<seed>.jsonl.gz``."""
 
@@ -149,6 +161,8 @@ class RunInfo(_Model):
     """``model_size`` without input embedding and output head; null where the model cannot be traced."""
     active_parameters: int | None = None
     """``model_size`` without the experts that a token does not pass through, embeddings included."""
+    metrics: list[Metric] = []
+    """What the candidate had measured on the finished model, beside its score."""
     tokens_per_second: float | None
     """``total_tokens`` over ``steady_time``."""
     mfu: float | None

@@ -109,7 +109,8 @@ def build_dag(
             compilation_cache=f"{project.store}/compilation_cache",
         ),
     )
-    evaluation = evaluate_step(f"evaluate/{where}", train, recipe, data, resources=resources)
+    measured = tuple(loaded.candidate.metrics)
+    evaluation = evaluate_step(f"evaluate/{where}", train, recipe, data, metrics=measured, resources=resources)
     record = record_step(
         f"record/{where}-{record_digest(identity)[:8]}",
         identity,

@@ -1,7 +1,7 @@
 """The evaluate step: load a finished checkpoint and score it by the harness's own protocol."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,6 +19,7 @@ from marin.execution.artifact import Artifact
 from marin.execution.lazy import ArtifactStep, StepContext
 from marin.execution.remote import remote
 from marin.training.training import LevanterCheckpoint
+from pydantic import BaseModel
 from rigging.filesystem.factory import url_to_fs
 from rigging.filesystem.storage_path import StoragePath, prefix_join
 
@@ -26,8 +27,8 @@ from speedrun.candidate import Recipe
 from speedrun.cost.abstract import training_mesh
 from speedrun.errors import SpeedrunError
 from speedrun.evaluation.ledger import PROTOCOL, score_documents
-from speedrun.identity import canonical
-from speedrun.records.schema import Evaluation, utc_now
+from speedrun.identity import canonical, sha256_of_json
+from speedrun.records.schema import Evaluation, Metric, utc_now
 from speedrun.steps.corpus import read_documents
 from speedrun.steps.data import RungData
 from speedrun.steps.tokenizer import tokenizer_sha256
@@ -36,6 +37,9 @@ from speedrun.steps.version import STEP_VERSION
 
 EVALUATION_FILE = "evaluation.json"
 PROGRESS_FILE = "progress.json"
+
+Metrics = Sequence[Callable[[LmHeadModel], Metric]]
+"""As ``Candidate.metrics``."""
 
 
 @dataclass(frozen=True)
@@ -49,6 +53,7 @@ class EvaluateJob:
     steps: int
     length: int
     vocab_size: int
+    metrics: Metrics
     output_path: str
     resources: ResourceConfig
 
@@ -59,9 +64,17 @@ def evaluate_step(
     recipe: Recipe,
     data: RungData,
     *,
+    metrics: Metrics,
     resources: ResourceConfig,
 ) -> ArtifactStep[Artifact]:
-    """The score of a finished run, as a step: leaves ``evaluation.json``."""
+    """The score of a finished run, as a step: leaves ``evaluation.json``.
+
+    Args:
+        metrics: measured on the same model. They stand in the step's name, so that others are measured anew.
+    """
+    measured = canonical(metrics)
+    if metrics:
+        name = f"{name}-{sha256_of_json(measured)[:8]}"
 
     def build_config(ctx: StepContext) -> EvaluateJob | dict[str, Any]:
         assert recipe.steps is not None
@@ -76,6 +89,7 @@ def evaluate_step(
             steps=recipe.steps,
             length=recipe.sequence_length,
             vocab_size=data.vocab_size,
+            metrics=metrics,
             output_path=ctx.output_path,
             resources=ctx.runtime_arg("resources"),
         )
@@ -91,10 +105,20 @@ def evaluate_step(
     )
 
 
-def read_evaluation(path: str) -> tuple[Evaluation, int, str]:
-    """(the evaluation that a step left at ``path``, the model's number of parameters, when it was done)."""
-    content = json.loads(StoragePath(prefix_join(path, EVALUATION_FILE)).read_text())
-    return Evaluation.model_validate(content["evaluation"]), content["parameters"], content["completed"]
+class Evaluated(BaseModel):
+    """What the step leaves."""
+
+    evaluation: Evaluation
+    parameters: int
+    """Of the model."""
+    completed: str
+    """When, in UTC."""
+    metrics: list[Metric] = []
+
+
+def read_evaluation(path: str) -> Evaluated:
+    """What the evaluate step left at ``path``."""
+    return Evaluated.model_validate_json(StoragePath(prefix_join(path, EVALUATION_FILE)).read_text())
 
 
 def _dispatch(job: EvaluateJob) -> None:
@@ -109,6 +133,7 @@ def _evaluate(job: EvaluateJob) -> None:
     with trainer.use_device_mesh(), hax.axis_mapping(trainer.parameter_axis_mapping):
         model = load_model(job, trainer, len(tokenizer))
         parameters = parameter_count(model)
+        metrics = [measure(model) for measure in job.metrics]
         ledger = score_documents(
             model,
             texts,
@@ -127,8 +152,8 @@ def _evaluate(job: EvaluateJob) -> None:
         texts_sha256=ledger.texts_sha256,
         tokenizer_sha256=tokenizer_sha256(job.tokenizer),
     )
-    content = {"evaluation": evaluation.model_dump(), "parameters": int(parameters), "completed": utc_now()}
-    StoragePath(prefix_join(job.output_path, EVALUATION_FILE)).write_text(json.dumps(content, indent=2))
+    done = Evaluated(evaluation=evaluation, parameters=int(parameters), completed=utc_now(), metrics=metrics)
+    StoragePath(prefix_join(job.output_path, EVALUATION_FILE)).write_text(done.model_dump_json(indent=2))
 
 
 def batch_size(length: int, vocab_size: int) -> int:

@@ -137,7 +137,8 @@ def _run_info(
     missing = log.missing(recipe.steps)
     if missing:
         raise SpeedrunError(f"the step log in {job.train_path} lacks step {missing[0]}: its times would be wrong")
-    evaluation, parameters, completed = read_evaluation(job.evaluation_path)
+    evaluated = read_evaluation(job.evaluation_path)
+    evaluation = evaluated.evaluation
     candidate, spec = identity.candidate, identity.hardware
     authors = [AuthorInfo(**asdict(author)) for author in candidate.authors]
     tokens = tokens_trained(recipe, recipe.steps)
@@ -153,7 +154,7 @@ def _run_info(
         author=authors[0],
         authors=authors,
         description=candidate.hypothesis,
-        model_size=parameters,
+        model_size=evaluated.parameters,
         total_tokens=tokens,
         model_flops=flops,
         model_flops_per_token=flops_per_token,
@@ -162,7 +163,7 @@ def _run_info(
         device_flops=peak,
         training_time=log.training_seconds,
         training_hardware_flops=_hardware_flops(log),
-        run_completion_timestamp=completed,
+        run_completion_timestamp=evaluated.completed,
         wandb_run_link=log.wandb_link,
         train_config=train_settings,
         tokenized_dataset=data.train.name,
@@ -178,6 +179,7 @@ def _run_info(
         flops=counted.flops,
         non_embedding_parameters=counted.non_embedding_parameters,
         active_parameters=counted.active_parameters,
+        metrics=evaluated.metrics,
         tokens_per_second=tokens / log.steady_seconds if log.steady_seconds else None,
         mfu=flops / (log.steady_seconds * spec.chips * peak) if peak and log.steady_seconds else None,
         compile_time=log.compile_seconds,
