@@ -7,11 +7,12 @@ candidate either.
 
 import importlib.metadata
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from speedrun.candidate import Recipe
 from speedrun.cost.conventions import TRAINING_PER_FORWARD, optimizer_share
 from speedrun.errors import SpeedrunError
 from speedrun.identity import COMPUTING_PACKAGES, methods_used, sha256_of_json, source_digest, text_digest
@@ -90,24 +91,39 @@ def rung_costs(
     rungs: Sequence[Rung],
     chip_counts: Sequence[int],
     on_progress: Callable[[str], None] = lambda text: None,
+    overrides: Mapping[str, Any] | None = None,
 ) -> dict[str, RungCost | SpeedrunError]:
     """The cost of candidate ``name`` at each rung, from the cache where it is there.
 
     Args:
         chip_counts: numbers of chips for which memory per chip is wanted.
         on_progress: told what is being worked out.
+        overrides: fields of the recipe that are set to something else.
 
     Returns:
         By rung name; an error in the place of a rung that cannot be priced.
+
+    Raises:
+        SpeedrunError: for an unknown candidate, or an override that does not fit the recipe.
     """
-    cache = _Cache(project, name)
+    from speedrun.catalog import load_candidate
+    from speedrun.overrides import apply_overrides
+
+    overrides = overrides or {}
+    cache = _Cache(project, name, overrides)
     found: dict[str, RungCost | SpeedrunError] = {}
     for rung in rungs:
         cost = cache.read(rung, chip_counts)
         if cost is None:
             on_progress(f"tracing {name} at {rung.name}")
             try:
-                cost = _work_out(project, name, rung, chip_counts)
+                recipe = load_candidate(project, name).recipe(rung)
+            except SpeedrunError as error:
+                found[rung.name] = error
+                continue
+            recipe = apply_overrides(recipe, overrides)  # a wrong one is the caller's mistake, not the rung's
+            try:
+                cost = _work_out(rung, recipe, chip_counts)
             except SpeedrunError as error:
                 found[rung.name] = error
                 continue
@@ -119,7 +135,7 @@ def rung_costs(
 class _Cache:
     """Costs on disk, under a key that changes with whatever they follow from."""
 
-    def __init__(self, project: Project, name: str):
+    def __init__(self, project: Project, name: str, overrides: Mapping[str, Any]):
         from speedrun.catalog import find_candidate
 
         path = find_candidate(project, name).path
@@ -128,6 +144,7 @@ class _Cache:
         self._key = sha256_of_json(
             [
                 name,
+                dict(overrides),
                 source_digest(path, methods_used(path)),
                 {package: importlib.metadata.version(package) for package in COMPUTING_PACKAGES},
                 [text_digest(file) for file in own],
@@ -149,14 +166,12 @@ class _Cache:
         write_json_atomically(self._folder / f"{rung.name}.json", asdict(cost))
 
 
-def _work_out(project: Project, name: str, rung: Rung, chip_counts: Sequence[int]) -> RungCost:
-    from speedrun.catalog import load_candidate
+def _work_out(rung: Rung, recipe: Recipe, chip_counts: Sequence[int]) -> RungCost:
     from speedrun.cost.budget import steps_within, tokens_trained
     from speedrun.cost.memory import estimate_memory
     from speedrun.cost.meters import measure
     from speedrun.cost.workload import workload_of
 
-    recipe = load_candidate(project, name).recipe(rung)
     workload = workload_of(recipe, rung.vocab_size)
     meters = measure(workload)
     charged = meters.charged

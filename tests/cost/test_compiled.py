@@ -107,7 +107,7 @@ def test_a_candidate_is_compiled_at_its_rung(tmp_path: Path, monkeypatch: pytest
 
     monkeypatch.setattr(compiled, "compile_for", answer)
     project = Project(Path(__file__).parents[2])
-    row = compiled.compile_candidate(project, "adamw", LADDER["75m"], "h100x1", lambda _: None)
+    row = compiled.compile_candidate(project, "adamw", LADDER["75m"], parse_hardware("h100x1")[0], lambda _: None)
     ((workload, target),) = asked
     assert (workload.model.hidden_dim, workload.vocab_size, workload.batch_size, target) == (
         256,

@@ -69,6 +69,9 @@ def test_seeds_and_a_baseline_without_records_multiply_the_total(priced: Cli) ->
     assert "1 rung x 3 seeds" in said
     total = 3 * content["rungs"]["30m"]["model_flops"]
     assert f"{total:.3g} model FLOPs" in said
+    totals = priced.json("dry-run", "adamw", "--rung", "30m", "--rung", "75m", "--seeds", "3")["totals"]["h100x8"]
+    assert totals["runs"] == 6
+    assert totals["model_flops"] == pytest.approx(3 * (1.08e17 + 6.75e17), rel=2e-3)
 
 
 def test_the_markdown_is_a_table(priced: Cli) -> None:
@@ -77,6 +80,8 @@ def test_the_markdown_is_a_table(priced: Cli) -> None:
     assert len(rows) == 5
     assert len({row.count("|") for row in rows}) == 1
     assert any("6ND would overstate it 1.83x" in line for line in lines)
+    # Markdown ends a table at an empty line: what follows directly would become a row.
+    assert lines[lines.index(rows[-1]) + 1] == ""
 
 
 def write(cli: Cli, name: str, change: str, before: str = "") -> None:
@@ -89,9 +94,26 @@ def write(cli: Cli, name: str, change: str, before: str = "") -> None:
 
 def test_over_budget_fails_and_says_how_many_steps_fit(priced: Cli) -> None:
     write(priced, "greedy", "steps=1_900")
+    rung_costs(Project(priced.root), "greedy", [LADDER["30m"]], [8])
     done = priced("dry-run", "greedy", "--rung", "30m", ok=False)
     assert done.returncode == 1
     assert "over budget: 1,900 steps; 1,863 steps fit" in done.stdout
+
+
+def test_a_field_of_the_recipe_can_be_set(priced: Cli) -> None:
+    half = {"batch_size": 256}
+    rung_costs(Project(priced.root), "adamw", [LADDER["30m"]], [8], overrides=half)
+    cost = priced.json("dry-run", "adamw", "--rung", "30m", "--batch_size", "256")["rungs"]["30m"]
+    assert (cost["batch_size"], cost["steps"]) == (256, 3726)
+    assert "adamw batch_size=256 on h100x8" in priced("dry-run", "adamw", "--rung", "30m", "--batch_size=256").stdout
+    with pytest.raises(SpeedrunError, match="Did you mean 'batch_size'"):
+        rung_costs(Project(priced.root), "adamw", [LADDER["30m"]], [8], overrides={"batch_siz": 256})
+
+
+def test_a_target_that_nothing_compiles_for_is_refused_before_anything_is_traced(priced: Cli) -> None:
+    done = priced("dry-run", "adamw", "--rung", "micro_4", "--compile", "w7900", ok=False)
+    assert done.returncode == 2
+    assert "it can for h100" in done.stderr and not done.stdout
 
 
 def test_a_head_size_that_the_formula_ignores_is_found_and_charged(priced: Cli) -> None:
@@ -112,6 +134,7 @@ def test_a_candidate_that_raises_is_an_answer_of_its_own(priced: Cli) -> None:
     assert done.returncode == 1
     assert "raises.py:7" in done.stdout and "ZeroDivisionError" in done.stdout
     assert "Traceback" not in done.stdout + done.stderr
+    assert "no peak" not in done.stdout
 
 
 def test_an_unknown_accelerator_says_how_to_declare_it(priced: Cli) -> None:
