@@ -94,7 +94,8 @@ def _keep(project: Project, name: str, report: dict) -> None:
 
 
 def _print(console: Console, report, show_groups: bool) -> None:
-    table = Table("rung", "question", "", "", title=f"gate 1: {report.candidate}", title_justify="left")
+    table = Table("rung", "question", "", title=f"gate 1: {report.candidate}", title_justify="left")
+    table.add_column("", overflow="fold")  # a path is shown whole
     for check in report.rungs:
         for line in check.lines:
             style = _STYLES[line.state]

@@ -104,7 +104,7 @@ def rung_costs(
         By rung name; an error in the place of a rung that cannot be priced.
 
     Raises:
-        SpeedrunError: for an unknown candidate, or an override that does not fit the recipe.
+        SpeedrunError: for a candidate that is unknown or cannot be loaded, or an override that does not fit the recipe.
     """
     from speedrun.catalog import load_candidate
     from speedrun.overrides import apply_overrides
@@ -112,12 +112,14 @@ def rung_costs(
     overrides = overrides or {}
     cache = _Cache(project, name, overrides)
     found: dict[str, RungCost | SpeedrunError] = {}
+    loaded = None
     for rung in rungs:
         cost = cache.read(rung, chip_counts)
         if cost is None:
             on_progress(f"tracing {name} at {rung.name}")
+            loaded = loaded or load_candidate(project, name)
             try:
-                recipe = load_candidate(project, name).recipe(rung)
+                recipe = loaded.recipe(rung)
             except SpeedrunError as error:
                 found[rung.name] = error
                 continue
@@ -168,7 +170,7 @@ class _Cache:
 
 def _work_out(rung: Rung, recipe: Recipe, chip_counts: Sequence[int]) -> RungCost:
     from speedrun.cost.budget import steps_within, tokens_trained
-    from speedrun.cost.memory import estimate_memory
+    from speedrun.cost.memory import estimate_memories
     from speedrun.cost.meters import measure
     from speedrun.cost.workload import workload_of
 
@@ -182,11 +184,9 @@ def _work_out(rung: Rung, recipe: Recipe, chip_counts: Sequence[int]) -> RungCos
     available = DATASET_TOKENS.get(recipe.training_data or rung.training_data)
     memory: dict[str, dict[str, int]] = {}
     problems: dict[str, str] = {}
-    for count in chip_counts:
-        try:
-            estimate = estimate_memory(workload, count)
-        except SpeedrunError as error:
-            problems[str(count)] = str(error)
+    for count, estimate in estimate_memories(workload, chip_counts).items():
+        if isinstance(estimate, SpeedrunError):
+            problems[str(count)] = str(estimate)
             continue
         memory[str(count)] = {
             "parameters_bytes": estimate.parameters_bytes,

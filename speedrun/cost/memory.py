@@ -16,6 +16,7 @@ import jax
 from jax.extend.core import Jaxpr, Literal
 from jax.interpreters.partial_eval import dce_jaxpr
 from jax.sharding import PartitionSpec
+from levanter.trainer_state import TrainerState
 
 from speedrun.cost import abstract
 from speedrun.cost.primitives import CALLS
@@ -65,21 +66,44 @@ def estimate_memory(workload: Workload, chips: int) -> MemoryEstimate:
         SpeedrunError: when the model cannot be built, or an axis cannot be split evenly over the chips,
             which Levanter requires.
     """
-    if chips < 1:
-        raise SpeedrunError(f"memory is estimated for one chip or more, got {chips}")
-    mesh = abstract.training_mesh()
-    ici, dcn = mesh.axis_shapes(chips, 1)
-    sizes = {name: ici.get(name, 1) * dcn.get(name, 1) for name in {*ici, *dcn}}
+    found = estimate_memories(workload, [chips])[chips]
+    if isinstance(found, SpeedrunError):
+        raise found
+    return found
+
+
+def estimate_memories(workload: Workload, chip_counts: Sequence[int]) -> dict[int, MemoryEstimate | SpeedrunError]:
+    """The memory of ``workload`` by number of chips, from one trace; an error for a number that cannot be had.
+
+    Raises:
+        SpeedrunError: when the model cannot be built.
+    """
+    mapping = abstract.training_mesh().resolved_param_mapping
     with abstract.trainer_for(workload) as trainer:
         state, batch = abstract.abstract_state(trainer, workload), abstract.abstract_batch(workload)
-        specs = hax.partitioning.pspec_for(state, mesh.resolved_param_mapping)
-        shards = _shards(state.model, specs.model, sizes)
-        of_optimizer = _shards(state.opt_state, specs.opt_state, sizes)
-        rest = dataclasses.replace(state, model=None, opt_state=None)
-        of_rest = _shards(rest, dataclasses.replace(specs, model=None, opt_state=None), sizes)
+        specs = hax.partitioning.pspec_for(state, mapping)
         gradients, arrays = abstract.on_arrays(abstract.gradient_function(trainer), state, batch)
         traced = jax.make_jaxpr(gradients)(*arrays)
     live, _ = dce_jaxpr(traced.jaxpr, [True] * len(traced.jaxpr.outvars), instantiate=True)
+    saved = saved_between_scans(live)
+    found: dict[int, MemoryEstimate | SpeedrunError] = {}
+    for chips in chip_counts:
+        try:
+            found[chips] = _on_each(chips, state, specs, saved)
+        except SpeedrunError as error:
+            found[chips] = error
+    return found
+
+
+def _on_each(chips: int, state: TrainerState, specs: Any, saved_bytes: int) -> MemoryEstimate:
+    if chips < 1:
+        raise SpeedrunError(f"memory is estimated for one chip or more, got {chips}")
+    ici, dcn = abstract.training_mesh().axis_shapes(chips, 1)
+    sizes = {name: ici.get(name, 1) * dcn.get(name, 1) for name in {*ici, *dcn}}
+    shards = _shards(state.model, specs.model, sizes)
+    of_optimizer = _shards(state.opt_state, specs.opt_state, sizes)
+    rest = dataclasses.replace(state, model=None, opt_state=None)
+    of_rest = _shards(rest, dataclasses.replace(specs, model=None, opt_state=None), sizes)
     return MemoryEstimate(
         chips=chips,
         parameters_bytes=_total(shards),
@@ -88,7 +112,7 @@ def estimate_memory(workload: Workload, chips: int) -> MemoryEstimate:
         replicated_bytes=0 if chips == 1 else _replicated([*shards, *of_optimizer, *of_rest]),
         gradients_bytes=_total(shards),
         # Divided over all chips: activations are split by the batch.
-        saved_bytes=saved_between_scans(live) // chips,
+        saved_bytes=saved_bytes // chips,
     )
 
 

@@ -151,10 +151,10 @@ def _divides(recipe: Recipe) -> tuple[State, str]:
     from speedrun.cost.workload import largest_batch
 
     batch = largest_batch(recipe.batch_size)
-    if batch % DEVICES:
-        return "warn", f"a batch of {batch} does not divide by {DEVICES} devices; Levanter pads it"
     if recipe.sequence_length > recipe.model.max_seq_len:
         return "failed", f"length {recipe.sequence_length} exceeds the model's {recipe.model.max_seq_len}"
+    if batch % DEVICES:
+        return "warn", f"a batch of {batch} does not divide by {DEVICES} devices; Levanter pads it"
     return "passed", ""
 
 
@@ -212,7 +212,7 @@ def _covers(recipe: Recipe, rung: Rung, check: RungCheck) -> tuple[State, str]:
     hidden = [parameter for parameter in groups if parameter.is_matrix and not parameter.is_embedding]
     # All in one of several groups: whatever the group, the method is not in it.
     left_out = matrices_left_out(groups) if len(names) > 1 else hidden
-    if len(left_out) == len(hidden):
+    if hidden and len(left_out) == len(hidden):
         return "failed", f"the matrix optimizer covers no matrix: all {len(hidden)} are in {left_out[0].group!r}"
     if left_out:
         paths = ", ".join(parameter.path for parameter in left_out[:3])
