@@ -98,6 +98,25 @@ def model_size(run: RunCase) -> Iterator[Fault]:
         yield Fault("model_size", f"{run.info.model_size:,}; the recorded model has {expected:,} parameters")
 
 
+def flops_meters(run: RunCase) -> Iterator[Fault]:
+    """The FLOPs that were charged are one meter's on record, no figure is negative, and no part of the parameters is
+    larger than the whole."""
+    info, flops = run.info, run.info.flops
+    if flops is not None:
+        meters = (flops.convention_forward_flops_per_token, flops.traced_forward_flops_per_token)
+        known = [value for value in meters if value is not None]
+        if known and not any(close(info.model_flops_per_token, value, COUNTED_CLOSE) for value in known):
+            said = " or ".join(f"{value:.8g}" for value in known)
+            yield Fault("flops", f"charged are {info.model_flops_per_token:.8g}; the meters on record say {said}")
+        figures = (*meters, flops.causal_forward_flops_per_token, flops.optimizer_flops_per_step)
+        if any(value is not None and value < 0 for value in figures):
+            yield Fault("flops", "a figure is negative")
+    for name in ("non_embedding_parameters", "active_parameters"):
+        value = getattr(info, name)
+        if value is not None and not 0 <= value <= info.model_size:
+            yield Fault(name, f"{value:,} of {info.model_size:,} parameters")
+
+
 FLOPS_RULES: tuple[Rule[RunCase], ...] = (
     Rule("recipe-on-record", Severity.ERROR, recipe_on_record),
     Rule("positive", Severity.ERROR, positive),
@@ -105,6 +124,7 @@ FLOPS_RULES: tuple[Rule[RunCase], ...] = (
     Rule("model-flops", Severity.ERROR, model_flops),
     Rule("flops-per-token", Severity.ERROR, flops_per_token),
     Rule("flops-verified", Severity.NOTE, flops_verified),
+    Rule("flops-meters", Severity.ERROR, flops_meters),
     Rule("rung-budget", Severity.ERROR, rung_budget),
     Rule("within-budget", Severity.ERROR, within_budget),
     Rule("model-size", Severity.ERROR, model_size),

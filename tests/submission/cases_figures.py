@@ -55,6 +55,14 @@ def flops_that_check_counted_twice(tree: Any) -> None:
     checked(tree, 2.0)
 
 
+def meters_on_record(tree: Any, factor: float, optimizer: float) -> None:
+    """All meters say ``factor`` times what was charged, and the optimizer takes ``optimizer`` FLOPs."""
+    says = factor * tree.info("muonh")["model_flops_per_token"]
+    names = ("convention", "causal", "traced")
+    flops = {f"{name}_forward_flops_per_token": says for name in names} | {"optimizer_flops_per_step": optimizer}
+    tree.set("flops", flops, at=None)
+
+
 def checked(tree: Any, factor: float) -> None:
     """Gate 1's result is there, and counted ``factor`` times the FLOPs on record."""
     info = tree.info("muonh")
@@ -249,6 +257,9 @@ CASES: list[Case] = [
     ("flops-per-token", "of half the model", flops_of_half_the_model),
     ("flops-per-token", "counted otherwise by check", flops_that_check_counted_twice),
     ("flops-verified", "no formula", a_model_of_its_own),
+    ("flops-meters", "no meter says so", lambda t: meters_on_record(t, 2.0, 0.0)),
+    ("flops-meters", "an optimizer that gives FLOPs back", lambda t: meters_on_record(t, 1.0, -1.0)),
+    ("flops-meters", "more active than all", lambda t: t.set("active_parameters", 10**9, at=None)),
     ("rung-budget", "another", lambda t: t.set("budget_flops", 1e20)),
     ("within-budget", "twice", over_the_budget),
     ("model-size", "another model's", lambda t: t.set("model_size", 10**9, at=None)),
