@@ -1,0 +1,1 @@
+"""Parts that Levanter lacks, for candidates to build on. What a candidate imports from here belongs to its source."""
