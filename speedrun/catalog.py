@@ -159,6 +159,45 @@ def read_text(path: Path, content: bytes) -> Listed:
     return Listed(name, path, summary, problem)
 
 
+_NOT_THE_METHOD = ("name", "authors", "hypothesis", "baseline")
+"""What a candidate says of itself, beside what it does."""
+
+
+def own_lines(content: bytes) -> int:
+    """Lines of code in a candidate's file that say what it does.
+
+    Left out is what every candidate has or needs none of: blank lines, comments, docstrings, imports of the
+    package ``speedrun`` itself, names and hypothesis, and what makes the file a script.
+
+    Raises:
+        SyntaxError: for a file that is not Python.
+    """
+    lines: set[int] = set()
+    for statement in ast.parse(content).body:
+        match statement:
+            case ast.Expr(value=ast.Constant(value=str())) | ast.ImportFrom(module="speedrun") | ast.If():
+                continue
+            case ast.Assign(targets=[ast.Name(id="CANDIDATE")], value=ast.Call(keywords=keywords)):
+                code: list[ast.AST] = [word.value for word in keywords if word.arg not in _NOT_THE_METHOD]
+            case _:
+                code = [statement]
+        for node in code:
+            lines |= _lines_of(node)
+    text = content.decode("utf-8").splitlines()
+    return sum(bool(text[at - 1].split("#")[0].strip()) for at in lines)
+
+
+def _lines_of(node: ast.AST) -> set[int]:
+    """Numbers of the lines that ``node`` spans, without the docstrings in it."""
+
+    def span(part: ast.AST) -> set[int]:
+        return set(range(part.lineno, (part.end_lineno or part.lineno) + 1))  # type: ignore[attr-defined]
+
+    documented = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+    docstrings = [part.body[0] for part in ast.walk(node) if isinstance(part, documented) and ast.get_docstring(part)]
+    return span(node).difference(*map(span, docstrings))
+
+
 def _what(error: BaseException) -> str:
     return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
 

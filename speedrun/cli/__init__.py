@@ -17,6 +17,7 @@ COMMANDS = {
     "run": "Train, evaluate and record a candidate.",
     "sweep": "Tune a field of the recipe, with the search's cost on record.",
     "status": "What runs, how far it is, what failed and why.",
+    "diff": "What one candidate changes against another, field by field, and in how many lines.",
     "compare": "Gate 2: does it beat its baseline, where, by how much, and how sure is that?",
     "leaderboard": "Who is ahead at each rung and over each ladder; writes LEADERBOARD.md.",
     "site": "Make the leaderboard's page: charts, every run, differences between runs.",

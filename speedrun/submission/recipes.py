@@ -54,13 +54,18 @@ def recipe_changes(pairs: Mapping[str, tuple[Settings, Settings]]) -> list[Chang
     return sorted(changes, key=lambda change: (change.field, change.rungs))
 
 
-def changes_markdown(changes: Sequence[Changed], baseline: str, candidate: str, title: str, level: int) -> str:
+def changes_sheet(changes: Sequence[Changed], baseline: str, candidate: str, title: str) -> Sheet:
     """The differences as a table."""
     rows = [
         (change.field, ", ".join(change.rungs), _shown(change.baseline), _shown(change.candidate)) for change in changes
     ]
     before = [] if rows else [f"No setting differs from {baseline}'s."]
-    return markdown(Sheet(title, ("field", "rungs", baseline, candidate), rows, before), level)
+    return Sheet(title, ("field", "rungs", baseline, candidate), rows, before)
+
+
+def changes_markdown(changes: Sequence[Changed], baseline: str, candidate: str, title: str, level: int) -> str:
+    """The differences as Markdown."""
+    return markdown(changes_sheet(changes, baseline, candidate, title), level)
 
 
 def _shown(value: Any) -> str:
