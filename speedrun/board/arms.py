@@ -5,13 +5,14 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 from speedrun.board.badges import arm_badges, gate_one, preregistration, search_of
-from speedrun.board.model import ArmRow, Credit, Figure, GateOne, RunRow
+from speedrun.board.model import ArmRow, Credit, Figure, GateOne, MetricMean, RunRow
 from speedrun.board.noise import mean_interval
 from speedrun.board.records import FLAGS, Record
 from speedrun.board.table import causal_flops, hardware_of
 from speedrun.ladder import LADDER
 from speedrun.project import Project
 from speedrun.records.preregistrations import Preregistration
+from speedrun.records.schema import RunInfo
 from speedrun.scoring import Arm, Estimate, Verdict
 
 FEW = 5
@@ -68,6 +69,7 @@ def arm_row(project: Project, records: Sequence[Record], scored: Scored, about: 
         hardware_flops=_mean([info.training_hardware_flops for info in infos]),
         budget_share=flops / LADDER[first.rung].budget_flops,
         parameters=infos[0].model_size,
+        metrics=_metrics(infos),
         tokens=_mean([info.total_tokens for info in infos]) or 0.0,
         training_seconds=_mean([info.training_time for info in infos]) or 0.0,
         mfu=_mean([info.mfu for info in infos]),
@@ -105,6 +107,21 @@ def _standing(first: Record, scored: Scored) -> dict[str, Any]:
         "beaten_by": _few(str(ranked.get("beaten_by") or "")),
         "not_ranked": not_ranked,
     }
+
+
+def _metrics(infos: Sequence[RunInfo]) -> list[MetricMean]:
+    """What every run has measured, with the mean of its values."""
+    named = [{metric.name: metric.value for metric in info.metrics} for info in infos]
+    return [
+        MetricMean(
+            name=metric.name,
+            value=sum(values[metric.name] for values in named) / len(named),
+            unit=metric.unit,
+            meaning=metric.meaning,
+        )
+        for metric in infos[0].metrics
+        if all(metric.name in values for values in named)
+    ]
 
 
 def _few(names: str) -> str:

@@ -1,6 +1,8 @@
-"""LEADERBOARD.md: the board as text. Written by ``speedrun leaderboard --write``, never by hand."""
+"""LEADERBOARD.md, and all pages made from records. Written by ``speedrun leaderboard --write``, never by hand."""
 
 from speedrun.board.build import board
+from speedrun.board.candidates import FILE as CANDIDATES_FILE
+from speedrun.board.candidates import candidates_markdown
 from speedrun.board.model import Board
 from speedrun.board.sheets import badge_notes, ladder_sheets, public_sheets
 from speedrun.board.text import markdown
@@ -18,6 +20,14 @@ baseline would; **realised**, by how many times less time on the same hardware. 
 Ranks follow the lower end of the speedup's interval, and a tier holds those who cannot be told apart. What each figure
 means: [docs/scoring.md](docs/scoring.md); how to read this page: [docs/leaderboard.md](docs/leaderboard.md).
 """
+
+
+def pages(project: Project, shown: Board) -> dict[str, str]:
+    """The text of each page by its path; the candidates' only in a project that has documentation."""
+    made = {FILE: board_markdown(shown)}
+    if (project.root / CANDIDATES_FILE).parent.is_dir():
+        made[CANDIDATES_FILE] = candidates_markdown(project, shown)
+    return made
 
 
 def leaderboard_markdown(project: Project) -> str:

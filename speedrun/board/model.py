@@ -39,6 +39,16 @@ class RunRow(_Model):
     """Why it is not ranked; see ``records.FLAGS``."""
 
 
+class MetricMean(_Model):
+    """A figure off the board's axis, such as a sparsity: shown, and never ranked on."""
+
+    name: str
+    value: float
+    """Mean over seeds."""
+    unit: str
+    meaning: str
+
+
 class ArmRow(_Model):
     """A candidate at a rung, over its seeds."""
 
@@ -67,6 +77,8 @@ class ArmRow(_Model):
     hardware_flops: float | None
     budget_share: float
     parameters: int
+    metrics: list[MetricMean] = []
+    """What the candidate had measured on its finished models."""
     tokens: float
     training_seconds: float
     mfu: float | None

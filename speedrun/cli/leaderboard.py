@@ -3,6 +3,7 @@
 import csv
 import json
 import sys
+from pathlib import Path
 
 import click
 
@@ -16,14 +17,14 @@ MOST = 20
 @click.command("leaderboard")
 @click.option("--rung", help="Just this rung, ours or one of Marin's historic board.")
 @click.option("--public", is_flag=True, help="Marin's historic board, scored anew.")
-@click.option("--write", is_flag=True, help="Write LEADERBOARD.md.")
-@click.option("--check", is_flag=True, help="Exit with 1 when LEADERBOARD.md is not what the records make it.")
+@click.option("--write", is_flag=True, help="Write LEADERBOARD.md and docs/candidates.md.")
+@click.option("--check", is_flag=True, help="Exit with 1 when a page is not what the records make it.")
 @click.option("--json", "as_json", is_flag=True, help="Everything, machine-readable.")
 @click.option("--csv", "as_csv", is_flag=True, help="One line for each candidate and rung.")
 def command(rung: str | None, public: bool, write: bool, check: bool, as_json: bool, as_csv: bool) -> None:
     """Who is ahead at each rung, over each ladder, and by how much."""
     from speedrun.board.build import board
-    from speedrun.board.markdown import FILE, board_markdown
+    from speedrun.board.markdown import pages
     from speedrun.board.sheets import ladder_sheets, public_sheets, sheets_of_rung
 
     if sum((write, check, as_json, as_csv)) > 1:
@@ -36,17 +37,20 @@ def command(rung: str | None, public: bool, write: bool, check: bool, as_json: b
     if as_csv:
         _write_csv(shown, rung)
         return
-    path = project.root / FILE
     if check:
-        if not path.is_file() or path.read_text(encoding="utf-8") != board_markdown(shown):
-            click.echo(f"{FILE} is not what the records make it: run `speedrun leaderboard --write`", err=True)
+        made = pages(project, shown).items()
+        stale = [file for file, text in made if _text_of(project.root / file) != text]
+        for file in stale:
+            click.echo(f"{file} is not what the records make it: run `speedrun leaderboard --write`", err=True)
+        if stale:
             raise click.exceptions.Exit(1)
         return
     if write:
         from speedrun.records.store import write_bytes_atomically
 
-        write_bytes_atomically(path, board_markdown(shown).encode())
-        click.echo(f"wrote {FILE}")
+        for file, text in pages(project, shown).items():
+            write_bytes_atomically(project.root / file, text.encode())
+            click.echo(f"wrote {file}")
         return
     from rich.console import Console
 
@@ -65,6 +69,10 @@ def command(rung: str | None, public: bool, write: bool, check: bool, as_json: b
         console.print("There are no records here yet: `speedrun run adamw --rung micro_2` makes the first.")
     for sheet in sheets:
         print_sheet(console, sheet, None if rung else MOST)
+
+
+def _text_of(path: Path) -> str | None:
+    return path.read_text(encoding="utf-8") if path.is_file() else None
 
 
 def _write_csv(shown, rung: str | None) -> None:

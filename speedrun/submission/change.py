@@ -15,6 +15,8 @@ from speedrun.submission.git import GitError, commit_of, git, git_bytes, top_of
 from speedrun.submission.tree import RESERVED, RESULTS_FOLDER
 
 LEADERBOARD_FILE = "LEADERBOARD.md"
+GENERATED = (LEADERBOARD_FILE, "docs/candidates.md")
+"""Pages made from the records: made anew when a candidate is submitted."""
 _OF_CANDIDATE = re.compile(
     rf"{RESULTS_FOLDER}/(?P<a>[^/]+)/.+|{CANDIDATES_FOLDER}/(?P<b>[^/]+)\.py|{PREREGISTRATIONS_FOLDER}/(?P<c>[^/]+)\.md"
 )

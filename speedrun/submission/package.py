@@ -1,7 +1,7 @@
 """Packing a candidate as a branch: exactly its files, on top of the upstream main, in a worktree of its own.
 
 The user's tree, index and checked-out branch are only read. A branch that was pushed before is gone on from, never
-rewritten: main is merged into it, and a conflict in LEADERBOARD.md is mended by making that file anew.
+rewritten: main is merged into it, and a conflict in a page made from records is mended by making it anew.
 """
 
 import contextlib
@@ -14,9 +14,9 @@ from speedrun.errors import SpeedrunError
 from speedrun.identity import methods_used
 from speedrun.project import CANDIDATES_FOLDER, Project
 from speedrun.records.preregistrations import FOLDER as PREREGISTRATIONS_FOLDER
-from speedrun.submission.change import LEADERBOARD_FILE
+from speedrun.submission.change import GENERATED
 from speedrun.submission.git import GitError, commit_of, git, top_of
-from speedrun.submission.leaderboard import leaderboard_text
+from speedrun.submission.leaderboard import generated_pages
 from speedrun.submission.tree import RESULTS_FOLDER, entries
 from speedrun.submission.worktree import worktree
 
@@ -88,10 +88,12 @@ def packed(project: Project, name: str, rungs: Sequence[str], remotes: Remotes, 
     with worktree(root, earlier if goes_on and earlier else main) as tree:
         unmerged = _merge(tree, main) if goes_on else []
         own = _replace_own_files(project, tree, name, rungs, main)
-        if foreign := [path for path in unmerged if path not in own and path != LEADERBOARD_FILE]:
+        if foreign := [path for path in unmerged if path not in own and path not in GENERATED]:
             raise SpeedrunError(f"{branch} and {MAIN} conflict in {', '.join(foreign)}: merge them by hand, then again")
-        (tree / LEADERBOARD_FILE).write_text(leaderboard_text(Project(tree)), encoding="utf-8")
-        _commit(tree, [*own, LEADERBOARD_FILE], title)
+        pages = generated_pages(Project(tree))
+        for path, text in pages.items():
+            (tree / path).write_text(text, encoding="utf-8")
+        _commit(tree, [*own, *pages], title)
         files = git(tree, "diff", "--stat=100", "--no-renames", main, "HEAD").rstrip()
         yield Package(name, tree, main, commit_of(tree, "HEAD"), branch, files)
 

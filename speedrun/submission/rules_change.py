@@ -12,8 +12,8 @@ from speedrun.errors import SpeedrunError
 from speedrun.identity import methods_used
 from speedrun.project import CANDIDATES_FOLDER, Project
 from speedrun.records import strict_json
-from speedrun.submission.change import LEADERBOARD_FILE, Change, candidate_of
-from speedrun.submission.leaderboard import leaderboard_text
+from speedrun.submission.change import GENERATED, LEADERBOARD_FILE, Change, candidate_of
+from speedrun.submission.leaderboard import generated_pages
 from speedrun.submission.rule import Fault, Rule, Severity, show
 
 _LETTERS = {"A": "added", "M": "changed", "D": "deleted", "T": "made into something else"}
@@ -28,10 +28,10 @@ def one_candidate(change: Change) -> Iterator[Fault]:
 
 def own_paths(change: Change) -> Iterator[Fault]:
     """Nothing is changed but the candidate's file, its records, its preregistration, new parts of speedrun/methods that
-    it uses, and LEADERBOARD.md."""
+    it uses, and the pages made from records."""
     own_parts = _new_parts(change)
     for path, how in change.paths.items():
-        if candidate_of(path) is None and path != LEADERBOARD_FILE and not (how == "A" and path in own_parts):
+        if candidate_of(path) is None and path not in GENERATED and not (how == "A" and path in own_parts):
             yield Fault("", f"it is {_LETTERS.get(how, 'changed')}, and is not the submission's own", path)
 
 
@@ -66,17 +66,18 @@ def records_kept(change: Change) -> Iterator[Fault]:
 
 
 def leaderboard(change: Change) -> Iterator[Fault]:
-    """LEADERBOARD.md is what the records of this tree make it."""
-    file = change.root / LEADERBOARD_FILE
+    """LEADERBOARD.md, and docs/candidates.md where docs/ is, are what the records of this tree make them."""
     try:
-        expected = leaderboard_text(Project(change.root))
+        pages = generated_pages(Project(change.root))
     except SpeedrunError as error:
         yield Fault("", f"the leaderboard cannot be made: {error}", LEADERBOARD_FILE)
         return
-    there = file.read_bytes() if file.is_file() and not file.is_symlink() else b""
-    if there.replace(b"\r\n", b"\n") != expected.encode():
-        what = "it is not what the records make it: run `speedrun leaderboard --write`"
-        yield Fault("", what if there else "it is missing: run `speedrun leaderboard --write`", LEADERBOARD_FILE)
+    for path, expected in pages.items():
+        file = change.root / path
+        there = file.read_bytes() if file.is_file() and not file.is_symlink() else b""
+        if there.replace(b"\r\n", b"\n") != expected.encode():
+            what = "it is not what the records make it: run `speedrun leaderboard --write`"
+            yield Fault("", what if there else "it is missing: run `speedrun leaderboard --write`", path)
 
 
 def _read(file: Path) -> Any:

@@ -9,7 +9,7 @@ import pytest
 
 from speedrun.board import build
 from speedrun.board.build import board
-from speedrun.board.markdown import board_markdown, leaderboard_markdown
+from speedrun.board.markdown import board_markdown, pages
 from speedrun.errors import SpeedrunError
 from speedrun.project import Project
 
@@ -146,9 +146,9 @@ def test_a_damaged_record_is_one_clear_error(writer) -> None:
         board(writer.project)
 
 
-def test_leaderboard_md_is_what_the_records_make_it() -> None:
-    written = (REPOSITORY / "LEADERBOARD.md").read_text(encoding="utf-8")
-    assert written == leaderboard_markdown(Project(REPOSITORY)), "run `speedrun leaderboard --write`"
+def test_the_pages_are_what_the_records_make_them() -> None:
+    for file, text in pages(Project(REPOSITORY), board(Project(REPOSITORY))).items():
+        assert (REPOSITORY / file).read_text(encoding="utf-8") == text, f"{file}: run `speedrun leaderboard --write`"
 
 
 def test_nothing_here_imports_jax_levanter_or_marin() -> None:

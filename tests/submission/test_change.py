@@ -53,7 +53,7 @@ def repository(tmp_path_factory: pytest.TempPathFactory, clean: Path, factory: A
 @pytest.fixture
 def reviewed(tmp_path: Path, repository: Path, factory: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
     """The repository, to spoil."""
-    monkeypatch.setattr(rules_change, "leaderboard_text", lambda project: board_of(project.root))
+    monkeypatch.setattr(rules_change, "generated_pages", lambda project: {"LEADERBOARD.md": board_of(project.root)})
     shutil.copytree(repository, tmp_path / "project")
     return factory.Tree(tmp_path / "project", random.Random(1))
 

@@ -96,9 +96,9 @@ def upstream_gains(tree: Any, tmp_path: Path, name: str) -> None:
             run["run_info"]["step_log"]["sha256"] = _digest(name, file, run["run_info"]["seed"])
             run["run_info"]["wandb_run_link"] = None
         file.write_text(json.dumps(content))
-    from speedrun.submission.leaderboard import leaderboard_text
+    from speedrun.submission.leaderboard import generated_pages
 
-    (other / "LEADERBOARD.md").write_text(leaderboard_text(Project(other)))
+    (other / "LEADERBOARD.md").write_text(generated_pages(Project(other))["LEADERBOARD.md"])
     git(other, "add", "-A", "-f")
     git(other, "commit", "-q", "-m", name)
     git(other, "push", "-q")
@@ -166,7 +166,7 @@ def test_a_second_submission_goes_on_from_the_first(forked: Any) -> None:
 
 
 def test_a_conflict_in_the_leaderboard_is_mended_by_making_it_anew(forked: Any, tmp_path: Path) -> None:
-    from speedrun.submission.leaderboard import leaderboard_text
+    from speedrun.submission.leaderboard import generated_pages
 
     first = submit(forked)
     upstream_gains(forked, tmp_path, "zeta")
@@ -177,7 +177,7 @@ def test_a_conflict_in_the_leaderboard_is_mended_by_making_it_anew(forked: Any, 
     review = tmp_path / "review"
     git(tmp_path, "clone", "-q", "-b", "speedrun/muonh", str(tmp_path / "fork.git"), str(review))
     board = (review / "LEADERBOARD.md").read_text()
-    assert board == leaderboard_text(Project(review))
+    assert board == generated_pages(Project(review))["LEADERBOARD.md"]
     assert "zeta" in board and "muonh" in board and "<<<<" not in board
 
 
