@@ -14,7 +14,7 @@ from speedrun.methods.rates import carried
 
 def recipe(rung: Rung) -> Recipe:
     rates = {
-        "learning_rate": carried(rung, micro_1=0.03, at_130m=0.016),
+        "learning_rate": carried(rung, micro_1=0.06, at_130m=0.016),
         "adam_lr": carried(rung, micro_1=0.016, at_130m=0.0032),
     }
     return reference.recipe(rung).replace(optimizer=MuonConfig(weight_decay=0.1, **rates))
