@@ -13,7 +13,7 @@ from speedrun.methods.rates import carried
 
 
 def recipe(rung: Rung) -> Recipe:
-    rate = carried(rung, micro_1=0.002, at_130m=0.001)
+    rate = carried(rung, micro_1=0.008, at_130m=0.001)
     return reference.recipe(rung).replace(optimizer=LionConfig(learning_rate=rate, weight_decay=0.7))
 
 
