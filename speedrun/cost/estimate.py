@@ -21,6 +21,8 @@ from speedrun.project import Project
 
 DATASET_TOKENS = {
     "wiki_summaries": 1_433_781,
+    "wiki_summaries_quality": 1_128_726,
+    "wiki_summaries_topics": 1_432_275,
     "fineweb_edu_10m": 1e7,
     "fineweb_edu_10b": 1e10,
     "fineweb_edu_100b": 1e11,

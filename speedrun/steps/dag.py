@@ -42,6 +42,7 @@ class RunDag:
         """(label, step), each step once, in an order in which they can be built."""
         labels = {
             id(self.data.texts): "corpus",
+            id(self.data.chosen): "chosen documents",
             id(self.data.tokenizer): "tokenizer",
             id(self.data.train): "training set",
             id(self.data.held_out): "held-out set",

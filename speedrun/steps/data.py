@@ -4,6 +4,8 @@ A rung names its data and its evaluation (``speedrun.ladder``); this table says 
 names. No recipe can name the evaluation.
 """
 
+import dataclasses
+import functools
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +18,9 @@ from rigging.filesystem.storage_path import prefix_join
 
 from speedrun.errors import UnknownNameError
 from speedrun.ladder import Rung
+from speedrun.methods.documents import CHOICES
 from speedrun.steps.corpus import user_corpus, wiki_summaries
+from speedrun.steps.derived import chosen
 from speedrun.steps.tokenizer import byte_level_bpe
 from speedrun.steps.version import STEP_VERSION
 
@@ -37,6 +41,8 @@ class RungData:
     """Files within ``texts``, one document a line under ``text``."""
     tokenizer: ArtifactStep[Artifact] | str
     vocab_size: int
+    chosen: ArtifactStep[Artifact] | None = None
+    """The step that chose among the training documents; None where all are trained on."""
 
     def tokenizer_path(self, ctx: StepContext) -> str:
         """Where the tokenizer lies: its step's path, or its name on the hub."""
@@ -46,6 +52,7 @@ class RungData:
     def deps(self) -> tuple[ArtifactStep, ...]:
         """Every step that a consumer of this data depends on."""
         steps: tuple[ArtifactStep, ...] = (self.train, self.held_out, self.texts)
+        steps += () if self.chosen is None else (self.chosen,)
         return steps if isinstance(self.tokenizer, str) else (*steps, self.tokenizer)
 
 
@@ -64,7 +71,13 @@ def rung_data(rung: Rung, training_data: str, *, downloads: Path, corpus: str | 
     if corpus is not None:
         return _from_corpus(user_corpus(corpus), rung.vocab_size)
     known: dict[str, Callable[[], RungData]] = (
-        {"wiki_summaries": lambda: _from_corpus(wiki_summaries(downloads), rung.vocab_size)}
+        {
+            "wiki_summaries": lambda: _from_corpus(wiki_summaries(downloads), rung.vocab_size),
+            **{
+                name: functools.partial(_chosen_from, name, wiki_summaries(downloads), rung.vocab_size)
+                for name in CHOICES
+            },
+        }
         if rung.is_micro
         else {
             "fineweb_edu_10b": lambda: _fineweb_edu("10B", rung.vocab_size),
@@ -91,6 +104,16 @@ def _from_corpus(corpus: ArtifactStep[Artifact], vocab_size: int) -> RungData:
         tokenizer=tokenizer,
         vocab_size=vocab_size,
     )
+
+
+def _chosen_from(name: str, corpus: ArtifactStep[Artifact], vocab_size: int) -> RungData:
+    """The data of ``corpus`` with other training documents: its tokenizer and its held-out part stay."""
+    data = _from_corpus(corpus, vocab_size)
+    assert not isinstance(data.tokenizer, str)
+    documents = chosen(name, corpus, CHOICES[name])
+    stem = f"{documents.name.removeprefix('corpus/')}-bpe{vocab_size}"
+    train = _tokenized(f"tokenized/{stem}/train", documents, "train.jsonl.gz", data.tokenizer)
+    return dataclasses.replace(data, name=name, train=train, chosen=documents)
 
 
 def _tokenized(

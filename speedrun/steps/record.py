@@ -87,7 +87,7 @@ def record_step(
         return RecordJob(
             train_path=ctx.artifact_path(train),
             evaluation_path=ctx.artifact_path(evaluation),
-            corpus_path=ctx.artifact_path(data.texts) if small else None,
+            corpus_path=ctx.artifact_path(data.chosen or data.texts) if small else None,
             output_path=ctx.output_path,
             project_root=project_root,
         )

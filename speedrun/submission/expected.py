@@ -51,14 +51,21 @@ TOKENIZERS = {
 
 TOKENIZER_OF_DATA = {
     "wiki_summaries": MICRO_BPE,
+    "wiki_summaries_quality": MICRO_BPE,
+    "wiki_summaries_topics": MICRO_BPE,
     "fineweb_edu_10b": MARIN_TOKENIZER,
     "fineweb_edu_10m": MARIN_TOKENIZER,
     "fineweb_edu_100b": MARIN_TOKENIZER,
 }
 """The tokenizer of a recipe that names none, by training data."""
 
-TRAINING_DOCUMENTS_SHA256 = {"wiki_summaries": "875e7c7e3255d1bfd173c2df1f4f13a202eb286bb14168a326ad34599f96a488"}
-"""Digest of a corpus' documents, as ``training_data.documents_sha256`` has it."""
+_WIKI_SUMMARIES_SHA256 = "875e7c7e3255d1bfd173c2df1f4f13a202eb286bb14168a326ad34599f96a488"
+TRAINING_DOCUMENTS_SHA256 = {
+    "wiki_summaries": _WIKI_SUMMARIES_SHA256,
+    "wiki_summaries_quality": _WIKI_SUMMARIES_SHA256,
+    "wiki_summaries_topics": _WIKI_SUMMARIES_SHA256,
+}
+"""Digest of a corpus' documents, as ``training_data.documents_sha256`` has it; of those from which were chosen."""
 
 LEAST_BITS_PER_BYTE = {
     "micro_1": 1.7,
