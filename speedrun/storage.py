@@ -3,14 +3,17 @@
 import fsspec
 
 
-def read_bytes(path: str) -> bytes:
-    """The content of the file at ``path``, read anew.
+def read_bytes(path: str, start: int = 0) -> bytes:
+    """The content of the file at ``path`` from byte ``start`` on, read anew.
 
     Raises:
         FileNotFoundError: when there is none.
     """
     fs, plain = fsspec.core.url_to_fs(path, use_listings_cache=False)
-    return fs.cat_file(plain)
+    # A bucket refuses a range that begins at the end.
+    if start and fs.info(plain)["size"] <= start:
+        return b""
+    return fs.cat_file(plain, start=start or None)
 
 
 def list_names(folder: str) -> list[str]:

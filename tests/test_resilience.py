@@ -154,6 +154,18 @@ def test_ctrl_c_says_how_to_go_on(new_project) -> None:
     assert run["state"] == "stopped"
 
 
+def test_cancel_from_another_terminal_frees_what_was_held(new_project) -> None:
+    cli = new_project("cancelled")
+    process = cli.start(*RUN, *OFTEN)
+    wait_for(lambda: logged_steps(cli) > 3, process)
+    (seen,) = cli.json("status")
+    assert (seen["state"], seen["attempts"], seen["cost_usd"]) == ("running", 1, None)
+    assert "cancelled adamw micro_1 seed 42" in cli("cancel", "adamw").stdout
+    process.wait(30)
+    assert not list(cli.root.rglob(".executor_status.lock"))
+    assert cli.json("status")[0]["state"] == "stopped"
+
+
 def in_namespace(cli: Cli, mount: str) -> subprocess.CompletedProcess[str]:
     """Run with a file system of its own mounted somewhere, as any user may in a namespace of his own."""
     if shutil.which("unshare") is None or subprocess.run(["unshare", "-rm", "true"], capture_output=True).returncode:

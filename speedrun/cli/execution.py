@@ -137,6 +137,7 @@ def manifest_of(dag: "RunDag", folder: Path, log: Path) -> Manifest:
         results_folder=str(folder),
         overrides=dict(identity.overrides),
         driver=process_name(),
+        flops_per_token=dag.flops_per_token,
     )
 
 

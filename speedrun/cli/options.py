@@ -30,6 +30,8 @@ class Asked:
     overrides: dict[str, Any]
     checkpoint_every: float | None = None
     """Seconds."""
+    with_baseline: bool = False
+    """Whether the candidate's baseline is run beside it, where it has no record."""
 
     @property
     def is_scratch(self) -> bool:
@@ -42,13 +44,13 @@ def run_options(function: Callable[..., None]) -> Callable[..., None]:
     for option in (
         click.argument("overrides", nargs=-1, type=click.UNPROCESSED, metavar="[--FIELD VALUE]..."),
         click.argument("name"),
-        click.option("--rung", "rungs", multiple=True, required=True, help="Rung to run; may be repeated."),
+        click.option("--rung", "rungs", multiple=True, help="Rung to run; may be repeated."),
         click.option("--seeds", default=1, show_default=True, help="How many seeds: 42, 43, ..."),
         click.option("--seed", "only_seed", type=int, help="Just this seed, instead of --seeds."),
         click.option("--hardware", help="What it runs on, such as cpu, h100x8 or v5p-8. Found out by default."),
         click.option("--corpus", help="A folder or glob of your own text, instead of the rung's data (a trial)."),
         click.option("--config", "config", type=click.Path(path_type=Path), help="YAML file with recipe fields."),
-        click.option("--checkpoint-every", type=float, help="Seconds between checkpoints. [micro: 20, else 600]"),
+        click.option("--checkpoint-every", type=float, help="Seconds between checkpoints. [micro: 20, else 300]"),
         click.option("--record-as", help="Record an overridden run in results/ under this name."),
     ):
         function = option(function)
@@ -70,12 +72,20 @@ def asked(
     checkpoint_every: float | None,
     record_as: str | None,
     overrides: Sequence[str],
+    ladder: str | None = None,
+    with_baseline: bool = False,
 ) -> Asked:
     """The options of ``run_options``, checked, without importing anything heavy."""
     from speedrun.candidate import check_name
-    from speedrun.ladder import rungs_named
+    from speedrun.ladder import LADDER, rungs_named
     from speedrun.overrides import parse_arguments, read_file
 
+    if ladder is not None and rungs:
+        raise SpeedrunError("--ladder and --rung exclude one another: choose one")
+    if ladder is not None:
+        rungs = [rung.name for rung in LADDER.values() if rung.ladder == ladder]
+    if not rungs:
+        raise SpeedrunError("say which rung: --rung NAME, such as --rung micro_1 (`speedrun list` shows them)")
     if seeds < 1:
         raise SpeedrunError(f"--seeds must be at least 1, got {seeds}")
     if checkpoint_every is not None and checkpoint_every <= 0:
@@ -98,6 +108,7 @@ def asked(
         record_as=record_as,
         overrides=fields,
         checkpoint_every=checkpoint_every,
+        with_baseline=with_baseline,
     )
 
 
@@ -117,6 +128,12 @@ def build_dags(project: "Project", ask: Asked) -> list["RunDag"]:
             raise SpeedrunError(f"--hardware {ask.hardware}: a run has one kind of hardware")
         spec = specs[0]
     loaded = load_candidate(project, ask.name)
+    every = None if ask.checkpoint_every is None else timedelta(seconds=ask.checkpoint_every)
+    baseline = None
+    if ask.with_baseline:
+        if loaded.candidate.baseline == ask.name:
+            raise SpeedrunError(f"--with-baseline: {ask.name} is its own baseline")
+        baseline = load_candidate(project, loaded.candidate.baseline)
     dags = []
     for name in ask.rungs:
         rung = load_rung(name)
@@ -124,6 +141,10 @@ def build_dags(project: "Project", ask: Asked) -> list["RunDag"]:
             raise SpeedrunError(f"--corpus is for the micro rungs; {name} trains on {rung.training_data}")
         recipe = apply_overrides(loaded.recipe(rung), ask.overrides)
         for seed in ask.seeds:
+            if baseline is not None:
+                dag = build_dag(project, baseline, rung, seed, spec, corpus=ask.corpus, checkpoint_every=every)
+                if ask.corpus is not None or not _is_recorded(project, dag):
+                    dags.append(dag)
             dags.append(
                 build_dag(
                     project,
@@ -135,7 +156,19 @@ def build_dags(project: "Project", ask: Asked) -> list["RunDag"]:
                     overrides=ask.overrides,
                     record_as=ask.record_as,
                     corpus=ask.corpus,
-                    checkpoint_every=None if ask.checkpoint_every is None else timedelta(seconds=ask.checkpoint_every),
+                    checkpoint_every=every,
                 )
             )
     return dags
+
+
+def _is_recorded(project: "Project", dag: "RunDag") -> bool:
+    """Whether the run's recipe and seed are on record, wherever they were run."""
+    from speedrun.records.store import RESULTS_FILE, read_results
+
+    identity = dag.identity
+    file = project.results / identity.record_as / identity.rung.name / RESULTS_FILE
+    if not file.exists():
+        return False
+    infos = [run.run_info for run in read_results(file).runs]
+    return any((i.recipe_fingerprint, i.seed) == (identity.fingerprint, identity.seed) for i in infos)

@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import math
 import os
 import sys
 import time
@@ -12,8 +13,10 @@ from typing import TYPE_CHECKING, Any
 import click
 from rich.console import Console
 
+from speedrun.cli.futility import is_futile
 from speedrun.cli.options import RECIPE_FIELDS, Asked, asked, build_dags, run_options
 from speedrun.cli.output import diverted_output
+from speedrun.errors import SpeedrunError
 from speedrun.project import Project, find_project
 
 if TYPE_CHECKING:
@@ -23,10 +26,19 @@ if TYPE_CHECKING:
 
 @click.command("run", context_settings=RECIPE_FIELDS)
 @run_options
+@click.option("--ladder", type=click.Choice(["micro", "standard"]), help="All rungs of a ladder, instead of --rung.")
+@click.option("--with-baseline", is_flag=True, help="Run the baseline too, where it has no record of recipe and seed.")
+@click.option(
+    "--stop-for-futility",
+    "claimed",
+    type=float,
+    metavar="GAIN",
+    help="Go rung by rung; stop when the rungs so far leave no room for this speedup at the top one, such as 1.05.",
+)
 @click.option("--engine", type=click.Choice(["local"]), default="local", show_default=True, help="Where steps run.")
 @click.option("--results", type=click.Path(path_type=Path), help="Put records into this folder, not into results/.")
 @click.option("--json", "as_json", is_flag=True, help="Print the records as JSON.")
-def command(engine: str, results: Path | None, as_json: bool, **options: Any) -> None:
+def command(engine: str, results: Path | None, as_json: bool, claimed: float | None, **options: Any) -> None:
     """Train, evaluate and record candidate NAME.
 
     Fields of the recipe can be set, as in --optimizer.learning_rate 0.01. Such a run is scratch: its record
@@ -35,10 +47,14 @@ def command(engine: str, results: Path | None, as_json: bool, **options: Any) ->
     """
     del engine  # there is one so far
     ask = asked(**options)
+    if claimed is not None and (not math.isfinite(claimed) or claimed <= 0):
+        raise SpeedrunError(f"--stop-for-futility takes a speedup above 0, such as 1.05, got {claimed:g}")
+    if claimed is not None and ask.is_scratch:
+        raise SpeedrunError("--stop-for-futility compares records, and a scratch run leaves none in results/")
     project = find_project()
     if results is not None:
         project = dataclasses.replace(project, results_elsewhere=results.absolute())
-    published = run(project, ask, quiet=as_json)
+    published = run(project, ask, quiet=as_json, claimed=claimed)
     if as_json:
         click.echo(json.dumps([p.info.model_dump(by_alias=True, mode="json") for p in published], indent=2))
         return
@@ -47,8 +63,12 @@ def command(engine: str, results: Path | None, as_json: bool, **options: Any) ->
     print_summary(Console(), project, ask, published)
 
 
-def run(project: Project, ask: Asked, *, quiet: bool = False) -> "list[Published]":
-    """Build everything that ``ask`` means, with progress on stderr. Exits with 1 when a step fails."""
+def run(project: Project, ask: Asked, *, quiet: bool = False, claimed: float | None = None) -> "list[Published]":
+    """Build everything that ``ask`` means, with progress on stderr. Exits with 1 when a step fails.
+
+    Args:
+        claimed: the speedup that must still be possible at the top rung for the next rung to be run.
+    """
     from speedrun.cli.execution import StepFailed, check_results_folder, execute, results_folder, resume_hint
 
     refuse_early(project, ask)
@@ -68,11 +88,19 @@ def run(project: Project, ask: Asked, *, quiet: bool = False) -> "list[Published
                     project,
                     dag.identity.record_as,
                     dag.identity.rung.name,
-                    scratch_label=dag.identity.fingerprint[:12] if ask.is_scratch else None,
+                    scratch_label=dag.identity.fingerprint[:12] if _is_scratch(ask, dag) else None,
                 )
                 for dag in dags
             ]
-            return execute(project, dags, folders, console, log)
+            if claimed is None:
+                return execute(project, dags, folders, console, log)
+            published: list[Published] = []
+            for name in ask.rungs:
+                here = [(dag, at) for dag, at in zip(dags, folders, strict=True) if dag.identity.rung.name == name]
+                published += execute(project, [dag for dag, _ in here], [at for _, at in here], console, log)
+                if name != ask.rungs[-1] and is_futile(project, ask, name, claimed, console):
+                    break
+            return published
         except KeyboardInterrupt:
             console.quiet = False
             console.print(resume_hint(project, dags), markup=False)
@@ -82,6 +110,11 @@ def run(project: Project, ask: Asked, *, quiet: bool = False) -> "list[Published
             console.quiet = False
             console.print(f"speedrun: {failure}", markup=False, highlight=False, soft_wrap=True)
             sys.exit(1)
+
+
+def _is_scratch(ask: Asked, dag: "RunDag") -> bool:
+    """Overrides make the candidate's runs scratch and not its baseline's; a user's own corpus makes both."""
+    return ask.is_scratch and (ask.corpus is not None or dag.identity.candidate.name == ask.name)
 
 
 def prepare_environment(project: Project) -> None:

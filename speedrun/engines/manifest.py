@@ -38,6 +38,8 @@ class Manifest:
     overrides: dict[str, Any]
     driver: str
     """The process that started it, as ``locks.process_name`` writes it."""
+    flops_per_token: float | None = None
+    """Model FLOPs of training per token; None in manifests of earlier versions."""
 
 
 def write_manifest(project: Project, manifest: Manifest) -> None:

@@ -4,15 +4,18 @@ Everything is read from the files that the steps leave, so that it is the same w
 and whoever asks.
 """
 
+import functools
 import json
 from dataclasses import dataclass
 
 from speedrun.engines.locks import Holder
 from speedrun.engines.manifest import Manifest, StepState, driver_of, step_states
-from speedrun.records.steps import Step, read_step_log
+from speedrun.records.steps import SLOW_SHARE, Step, StepLogReader, throughput_fall
 from speedrun.storage import read_bytes
 
 _RECENT_STEPS = 20
+_FALL_STEPS = 1000
+"""So many of the last steps tell whether throughput falls: it is worked out anew at each look."""
 
 
 @dataclass(frozen=True)
@@ -30,6 +33,17 @@ class RunProgress:
     """(windows scored, windows in all) while evaluating."""
     driver: Holder | None
     """The process that started the run, unless it is gone."""
+    attempts: int
+    """Processes that have trained at it."""
+    spent_seconds: float
+    """Training time of all attempts, replayed steps included."""
+    fall: float | None
+    """`throughput_fall` of its steps."""
+
+    @property
+    def is_slowing(self) -> bool:
+        """Whether throughput has fallen within the attempt by more than a tenth."""
+        return self.fall is not None and self.fall > SLOW_SHARE
 
     @property
     def now(self) -> str:
@@ -60,9 +74,13 @@ def look_at(manifest: Manifest) -> RunProgress:
         # Inputs of a finished run may have been cleared away; they are not asked for.
         for label in states:
             states[label] = finished
-    last, speed = None, None
+    last, speed, fall = None, None, None
+    attempts, spent = 0, 0.0
     if states["train"][0] != "waiting":
-        steps = read_step_log(manifest.addresses["train"]).steps
+        log = _reader(manifest.addresses["train"]).read()
+        attempts, spent = len(log.attempts), log.spent_seconds
+        fall = throughput_fall(log.steps[-_FALL_STEPS:]) if log.steps else None
+        steps = log.steps
         recent = steps[-_RECENT_STEPS:]
         if recent:
             last = recent[-1]
@@ -70,7 +88,13 @@ def look_at(manifest: Manifest) -> RunProgress:
             seconds = sum(step.seconds for step in recent[1:])
             speed = (recent[-1].tokens - recent[0].tokens) / seconds if seconds > 0 else None
     evaluated = _evaluated(manifest) if states["evaluate"][0] in ("running", "held") else None
-    return RunProgress(states, last, speed, manifest.steps_total, evaluated, driver_of(manifest))
+    return RunProgress(states, last, speed, manifest.steps_total, evaluated, driver_of(manifest), attempts, spent, fall)
+
+
+@functools.cache
+def _reader(train_output: str) -> StepLogReader:
+    """One reader a run, so that a display that looks twice a second reads each line once."""
+    return StepLogReader(train_output)
 
 
 def _evaluated(manifest: Manifest) -> tuple[int, int] | None:

@@ -3,11 +3,12 @@
 See ``speedrun.steps.step_log`` for what writes it. Nothing here imports jax.
 """
 
+import itertools
 import json
 import re
 import statistics
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from speedrun.storage import list_names, read_bytes
@@ -108,37 +109,101 @@ def read_step_log(train_output: str) -> StepLog:
 
     A line cut short by a kill is left out; so is anything that is not a line of the log.
     """
-    folder = f"{train_output.rstrip('/')}/{STEP_LOG_FOLDER}"
-    steps: dict[int, Step] = {}
-    attempts: list[Attempt] = []
-    evaluated: dict[str, float] = {}
-    wandb_link: str | None = None
-    rows = 0
-    for number in attempt_numbers(folder):
-        lines = _parse(read_bytes(f"{folder}/{attempt_file(number)}").decode("utf-8", errors="replace"))
-        about = next((line for line in lines if "attempt" in line and "started" in line), {})
-        own = [_step(line, number) for line in lines if "step" in line]
-        rows += len(own)
-        steps.update({step.step: step for step in own})
-        for line in lines:
+    return StepLogReader(train_output).read()
+
+
+class StepLogReader:
+    """Reads a step log that is being written: each ``read`` takes only what was added since the last one."""
+
+    def __init__(self, train_output: str):
+        self._folder = f"{train_output.rstrip('/')}/{STEP_LOG_FOLDER}"
+        self._parts: dict[int, _Part] = {}
+        self._steps: dict[int, Step] = {}
+        self._evaluated: dict[str, float] = {}
+        self._wandb_link: str | None = None
+
+    def read(self) -> StepLog:
+        """The log as it is now."""
+        newest = max(self._parts, default=0)
+        for number in attempt_numbers(self._folder):
+            # An attempt writes no more once the next one has begun, and that one reads it to its end.
+            if number >= newest:
+                self._read_on(number, self._parts.setdefault(number, _Part()))
+        ordered = tuple(self._steps[number] for number in sorted(self._steps))
+        attempts = tuple(part.attempt(number) for number, part in sorted(self._parts.items()))
+        rows = sum(part.rows for part in self._parts.values())
+        return StepLog(ordered, attempts, dict(self._evaluated), self._wandb_link, rows)
+
+    def _read_on(self, number: int, part: "_Part") -> None:
+        added = read_bytes(f"{self._folder}/{attempt_file(number)}", part.read_bytes)
+        whole = added[: added.rfind(b"\n") + 1]
+        part.read_bytes += len(whole)
+        for line in _parse(whole.decode("utf-8", errors="replace")):
+            if "attempt" in line and "started" in line:
+                part.about = part.about or line
+            if "step" in line:
+                step = _step(line, number)
+                part.add(step)
+                self._steps[step.step] = step
             if "evaluated_at" in line:
-                evaluated.update({key: value for key, value in line.items() if key != "evaluated_at"})
-            wandb_link = line.get("wandb", wandb_link)
-        attempts.append(_attempt(number, about, own))
-    ordered = tuple(steps[number] for number in sorted(steps))
-    return StepLog(ordered, tuple(attempts), evaluated, wandb_link, rows)
+                self._evaluated.update({key: value for key, value in line.items() if key != "evaluated_at"})
+            self._wandb_link = line.get("wandb", self._wandb_link)
 
 
-def _attempt(number: int, about: dict[str, Any], steps: Sequence[Step]) -> Attempt:
-    return Attempt(
-        number=number,
-        started=about.get("started", ""),
-        hardware=about.get("hardware", ""),
-        chips=about.get("chips", 1),
-        seconds=sum(step.seconds for step in steps),
-        first_step=steps[0].step if steps else None,
-        last_step=steps[-1].step if steps else None,
-    )
+@dataclass
+class _Part:
+    """What has been read of one attempt's file."""
+
+    read_bytes: int = 0
+    rows: int = 0
+    seconds: float = 0.0
+    first_step: int | None = None
+    last_step: int | None = None
+    about: dict[str, Any] = field(default_factory=dict)
+
+    def add(self, step: Step) -> None:
+        self.rows += 1
+        self.seconds += step.seconds
+        self.first_step = step.step if self.first_step is None else self.first_step
+        self.last_step = step.step
+
+    def attempt(self, number: int) -> Attempt:
+        return Attempt(
+            number=number,
+            started=self.about.get("started", ""),
+            hardware=self.about.get("hardware", ""),
+            chips=self.about.get("chips", 1),
+            seconds=self.seconds,
+            first_step=self.first_step,
+            last_step=self.last_step,
+        )
+
+
+SLOW_WINDOW_STEPS = 50
+"""Steps over which throughput is told: fewer, and one slow read of data would look like a falling run."""
+SLOW_SHARE = 0.10
+"""A fall by more than this is flagged."""
+
+
+def throughput_fall(steps: Sequence[Step]) -> float | None:
+    """By what share the last attempt's throughput lies below what it was before; negative when it rose.
+
+    Median tokens per second of its last 50 steps against that of the steps before them. Attempts are not
+    mixed, since they may run elsewhere, and an attempt's first step, which compiles, is left out.
+
+    Returns:
+        None while there are fewer than 50 steps to compare with.
+    """
+    own = [step for step in steps if step.attempt == steps[-1].attempt]
+    speeds = [
+        (step.tokens - before.tokens) / step.seconds
+        for before, step in itertools.pairwise(own)
+        if step.seconds > 0 and step.step == before.step + 1
+    ]
+    if len(speeds) < 2 * SLOW_WINDOW_STEPS:
+        return None
+    earlier = statistics.median(speeds[:-SLOW_WINDOW_STEPS])
+    return 1 - statistics.median(speeds[-SLOW_WINDOW_STEPS:]) / earlier if earlier > 0 else None
 
 
 def _step(line: dict[str, Any], attempt: int) -> Step:

@@ -22,7 +22,8 @@ from speedrun.steps.record import RunIdentity, record_digest, record_step
 from speedrun.steps.train import TrainPlace, train_step
 
 MICRO_CHECKPOINT_EVERY = timedelta(seconds=20)
-CHECKPOINT_EVERY = timedelta(minutes=10)
+CHECKPOINT_EVERY = timedelta(minutes=5)
+"""Within half a per cent of the best for a gang that loses a machine every hour (speedrun/cost/preemption.py)."""
 USER_LEVANTER_KEY = "eval/user/heldout/bpb"
 
 
@@ -37,6 +38,8 @@ class RunDag:
     train: ArtifactStep
     evaluate: ArtifactStep[Artifact]
     record: ArtifactStep[Artifact]
+    flops_per_token: float
+    """Model FLOPs of training per token, as the budget counts them."""
 
     def steps(self) -> list[tuple[str, ArtifactStep]]:
         """(label, step), each step once, in an order in which they can be built."""
@@ -122,7 +125,7 @@ def build_dag(
         evaluation,
         project_root=project.root,
     )
-    return RunDag(identity, recipe, data, train, evaluation, record)
+    return RunDag(identity, recipe, data, train, evaluation, record, flops_per_token)
 
 
 def resources_of(hardware: HardwareSpec) -> ResourceConfig:

@@ -36,6 +36,12 @@ def test_light_commands_import_nothing_heavy(project: Cli, words: list[str]) -> 
         (["run", "adamv", "--rung", "micro_1"], "Did you mean 'adamw'"),
         (["run", "adamw", "--rung", "micro1"], "Did you mean 'micro_1'"),
         (["run", "adamw"], "--rung"),
+        (["run", "adamw", "--rung", "micro_1", "--ladder", "micro"], "exclude one another"),
+        (["run", "adamw", "--ladder", "micro", "--stop-for-futility", "0"], "a speedup above 0"),
+        (
+            ["run", "adamw", "--ladder", "micro", "--stop-for-futility", "1", "--steps", "3"],
+            "a scratch run leaves none",
+        ),
         (["run", "adamw", "--rung", "micro_1", "--seeds", "0"], "--seeds must be at least 1"),
         (["run", "adamw", "--rung", "micro_1", "--hardware", "h100x"], "h100"),
         (["run", "adamw", "--rung", "micro_1", "--optimizer.beta1"], "--optimizer.beta1 needs a value"),
@@ -46,6 +52,7 @@ def test_light_commands_import_nothing_heavy(project: Cli, words: list[str]) -> 
         (["sweep", "adamw", "--rung", "micro_1", "--set", "steps=1,1"], "a value stands there twice"),
         (["new", "adamw"], "is there already"),
         (["new", "../up"], "is no candidate name"),
+        (["cancel"], "nothing runs"),
         (["runn"], "Did you mean 'run'"),
     ],
 )
@@ -132,6 +139,15 @@ def test_a_run_leaves_a_record_and_a_second_one_is_served_from_the_cache(trained
     assert (file.read_bytes(), file.stat().st_mtime_ns) == before
     states = [run["state"] for run in trained.json("status")]
     assert states == ["done", "done"]
+
+
+@pytest.mark.slow
+def test_a_ladder_goes_up_with_the_baselines_missing_runs(trained: Cli) -> None:
+    here = Project(trained.root)
+    ask = Asked("muonh", ["micro_1", "micro_2"], [42], "cpu", None, None, {}, with_baseline=True)
+    runs = [(dag.identity.record_as, dag.identity.rung.name) for dag in build_dags(here, ask)]
+    # adamw at micro_1 is on record.
+    assert runs == [("muonh", "micro_1"), ("adamw", "micro_2"), ("muonh", "micro_2")]
 
 
 def test_status_of_a_project_without_runs(project: Cli) -> None:

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from speedrun.records.steps import attempt_file, read_step_log
+from speedrun.records.steps import Step, StepLogReader, attempt_file, read_step_log, throughput_fall
 
 ABOUT = {"started": "2026-01-01 00:00:00 UTC", "hardware": "cpu", "chips": 1}
 
@@ -64,3 +64,30 @@ def test_levanters_own_figure_is_read_and_the_last_one_counts(tmp_path: Path) ->
     old, new = ({"evaluated_at": 1, "eval/micro/heldout/bpb": value} for value in (3.0, 2.5))
     write(tmp_path, json.dumps(old) + "\n", json.dumps(new) + "\n")
     assert read_step_log(str(tmp_path)).evaluated == {"eval/micro/heldout/bpb": 2.5}
+
+
+def test_a_growing_log_is_read_on_and_a_line_in_the_making_waits(tmp_path: Path) -> None:
+    write(tmp_path, "".join(line(step, 1.0) for step in range(100)) + line(100, 1.0)[:10])
+    reader = StepLogReader(str(tmp_path))
+    assert len(reader.read().steps) == 100
+    part = tmp_path / "step_log" / attempt_file(1)
+    part.write_text(part.read_text() + line(100, 1.0)[10:] + line(101, 1.0))
+    assert [step.step for step in reader.read().steps] == [*range(102)]
+    # Killed, and resumed from a checkpoint after step 49.
+    about = json.dumps({"attempt": 2, **ABOUT}) + "\n"
+    (tmp_path / "step_log" / attempt_file(2)).write_text(about + line(50, 3.0, loss=5.0))
+    assert reader.read() == read_step_log(str(tmp_path))
+    assert reader.read().steps[50].loss == 5.0
+    assert (reader.read().rows, len(reader.read().attempts)) == (103, 2)
+
+
+@pytest.mark.parametrize(("slower", "fall"), [(1.0, 0.0), (1.25, 0.2), (0.5, -1.0)])
+def test_a_fall_of_throughput_is_its_share(slower: float, fall: float) -> None:
+    # The first step compiles; 100 steps at one pace, then 50 that take so many times as long.
+    seconds = [60.0, *[1.0] * 100, *[slower] * 50]
+    steps = [Step(at, 1.0, took, (at + 1) * 10, 1) for at, took in enumerate(seconds)]
+    assert throughput_fall(steps) == pytest.approx(fall)
+    assert throughput_fall(steps[:100]) is None
+    # Another attempt may run elsewhere: it starts anew.
+    resumed = [Step(at + 151, 1.0, 9.0, (at + 152) * 10, 2) for at in range(60)]
+    assert throughput_fall([*steps, *resumed]) is None
