@@ -27,6 +27,7 @@ _IN_RUNG_FOLDER: dict[str, int] = {
     r"steps-(0|[1-9][0-9]{0,9})\.jsonl\.gz": MAX_STEP_LOG_BYTES,
     r"sweep\.json": 1 * MB,
     r"attempts\.jsonl": 2 * MB,
+    r"futility\.jsonl": 2 * MB,
     r"verification-(0|[1-9][0-9]{0,9})\.json": 20 * KB,
     # The tool's own lock; git does not keep an empty one from being committed, and it does no harm.
     r"\.lock": 0,
