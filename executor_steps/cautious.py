@@ -13,7 +13,7 @@ from speedrun.methods.rates import carried
 
 
 def recipe(rung: Rung) -> Recipe:
-    rate = carried(rung, micro_1=0.016, at_130m=0.008)
+    rate = carried(rung, micro_1=0.008, at_130m=0.008)
     optimizer = CautiousConfig(learning_rate=rate, beta1=0.95, beta2=0.98, epsilon=1e-15)
     return reference.recipe(rung).replace(optimizer=optimizer)
 
