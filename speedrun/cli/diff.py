@@ -20,7 +20,7 @@ def command(first: str, second: str, rungs: Sequence[str], as_json: bool) -> Non
     project = find_project()
     wanted = [rung.name for rung in rungs_named(rungs)]
     from speedrun.catalog import load_candidate, own_lines
-    from speedrun.submission.recipes import changes_sheet, recipe_changes, settings
+    from speedrun.submission.recipes import recipe_changes, settings, shown_value
 
     loaded = load_candidate(project, first), load_candidate(project, second)
     both = wanted or [rung for rung in LADDER if all(rung in each.candidate.rungs for each in loaded)]
@@ -39,10 +39,9 @@ def command(first: str, second: str, rungs: Sequence[str], as_json: bool) -> Non
         shown = [{"field": c.field, "rungs": c.rungs, "first": c.baseline, "second": c.candidate} for c in changes]
         click.echo(json.dumps({"rungs": both, "changes": shown, "own_lines": lines}, indent=2))
         return
-    from rich.console import Console
-
-    from speedrun.cli.sheets import print_sheet
-
-    console = Console()
-    print_sheet(console, changes_sheet(changes, first, second, f"What {second} changes against {first}"))
-    console.print("own lines: " + ", ".join(f"{name} {count}" for name, count in lines.items()), highlight=False)
+    for change in changes:
+        where = "" if list(change.rungs) == both else f"   at {', '.join(change.rungs)}"
+        click.echo(f"{change.field}: {shown_value(change.baseline)} -> {shown_value(change.candidate)}{where}")
+    if not changes:
+        click.echo(f"No setting differs from {first}'s.")
+    click.echo("own lines: " + ", ".join(f"{name} {count}" for name, count in lines.items()))

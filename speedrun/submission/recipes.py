@@ -54,19 +54,16 @@ def recipe_changes(pairs: Mapping[str, tuple[Settings, Settings]]) -> list[Chang
     return sorted(changes, key=lambda change: (change.field, change.rungs))
 
 
-def changes_sheet(changes: Sequence[Changed], baseline: str, candidate: str, title: str) -> Sheet:
+def changes_markdown(changes: Sequence[Changed], baseline: str, candidate: str, title: str, level: int) -> str:
     """The differences as a table."""
     rows = [
-        (change.field, ", ".join(change.rungs), _shown(change.baseline), _shown(change.candidate)) for change in changes
+        (change.field, ", ".join(change.rungs), shown_value(change.baseline), shown_value(change.candidate))
+        for change in changes
     ]
     before = [] if rows else [f"No setting differs from {baseline}'s."]
-    return Sheet(title, ("field", "rungs", baseline, candidate), rows, before)
+    return markdown(Sheet(title, ("field", "rungs", baseline, candidate), rows, before), level)
 
 
-def changes_markdown(changes: Sequence[Changed], baseline: str, candidate: str, title: str, level: int) -> str:
-    """The differences as Markdown."""
-    return markdown(changes_sheet(changes, baseline, candidate, title), level)
-
-
-def _shown(value: Any) -> str:
+def shown_value(value: Any) -> str:
+    """A setting as a table shows it; a dash where the other has no such field."""
     return "–" if value is None else value if isinstance(value, str) else json.dumps(value, sort_keys=True)
