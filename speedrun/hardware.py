@@ -16,6 +16,8 @@ from speedrun.errors import SpeedrunError
 
 MOST_CHIPS = 100_000
 """More than this is a slip of the finger."""
+MOST_MFU = 0.9
+"""More of the peak than any training run has held; above 1 it is impossible outright."""
 
 
 @dataclass(frozen=True)

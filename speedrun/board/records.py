@@ -12,11 +12,9 @@ from pathlib import Path
 from speedrun.candidate import SAFE_NAME
 from speedrun.ladder import LADDER
 from speedrun.project import Project
-from speedrun.records.schema import RunInfo
+from speedrun.records.schema import PROTOCOL, RunInfo
 from speedrun.records.store import RESULTS_FILE, read_results
 
-PROTOCOL = 1
-"""The version of the score's definition that this board compares."""
 CLOSE = 1e-9
 """Relative difference that rounding leaves."""
 

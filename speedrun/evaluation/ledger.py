@@ -22,8 +22,6 @@ from levanter.utils.tree_utils import inference_mode
 from speedrun.evaluation.windows import Window, rolling_windows
 from speedrun.identity import texts_digest
 
-PROTOCOL = 1
-
 
 class Tokenizer(Protocol):
     """What the ledger needs of a tokenizer (Levanter's ``MarinTokenizer`` has it)."""

@@ -12,15 +12,12 @@ from typing import Any
 
 import pandas as pd
 
-from speedrun.hardware import HardwareSpec, hardware_flops
+from speedrun.hardware import MOST_MFU, HardwareSpec, hardware_flops
+from speedrun.ladder import LEAST_ANYWHERE
 
 PROTOCOL = "levanter"
 """How all of these were measured: Levanter's own bits per byte on Paloma C4-EN."""
 
-LEAST_BITS_PER_BYTE = 0.5
-"""No model gets near this on C4-EN; figures below it come from probabilities that don't sum to 1."""
-MOST_MFU = 0.9
-"""More of the peak than any training run has held; above 1 it is impossible outright."""
 CLOSE = 0.01
 """Relative difference that counts as agreement between a time, a chip count and a FLOPs figure."""
 
@@ -41,7 +38,7 @@ class Flag:
 FLAGS: dict[str, Flag] = {
     "unreadable": Flag("the file could not be read, or has no run in it", True),
     "no_score": Flag("there is no bits-per-byte figure", True),
-    "impossible_score": Flag(f"a score under {LEAST_BITS_PER_BYTE} bits per byte, which no model reaches", True),
+    "impossible_score": Flag(f"a score under {LEAST_ANYWHERE} bits per byte, which no model reaches", True),
     "no_model_flops": Flag("model FLOPs are not on record", True),
     "other_flops_convention": Flag("model FLOPs were estimated as 6 N D then: they compare with no later row", True),
     "number_as_string": Flag("a figure was written as text, and with fewer digits", False),
@@ -178,7 +175,7 @@ def _impossible_mfu(row: Mapping[str, Any]) -> bool:
 
 _CHECKS: dict[str, Callable[[Mapping[str, Any]], bool]] = {
     "no_score": lambda row: row["bits_per_byte"] is None,
-    "impossible_score": lambda row: row["bits_per_byte"] is not None and row["bits_per_byte"] < LEAST_BITS_PER_BYTE,
+    "impossible_score": lambda row: row["bits_per_byte"] is not None and row["bits_per_byte"] < LEAST_ANYWHERE,
     "no_model_flops": lambda row: row["model_flops"] is None or row["model_flops"] <= 0,
     "chips_doubled": lambda row: _close(row["hardware_flops"], row["expected_hardware_flops"], 2),
     "hardware_flops_mismatch": _hardware_flops_mismatch,

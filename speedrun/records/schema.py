@@ -12,6 +12,8 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 SCHEMA_VERSION = 1
+PROTOCOL = 1
+"""Version of the evaluation protocol by which scores are compared (docs/scoring.md)."""
 
 
 def utc_now() -> str:
@@ -106,6 +108,25 @@ class StepLogInfo(_Model):
     """Whether every step from 0 to the last is there."""
 
 
+class Contamination(_Model):
+    """What the training data and the evaluation set have in common, in documents."""
+
+    training_documents: int
+    training_exact: int
+    """Training documents whose words are those of an evaluation document."""
+    training_ngram: int
+    """Training documents that share a run of 13 words with an evaluation document."""
+    evaluation_documents: int
+    evaluation_exact: int
+    """Evaluation documents that stand in the training data whole."""
+    evaluation_ngram: int
+    """Evaluation documents that share a run of 13 words with the training data."""
+    evaluation_copied: int
+    """Evaluation documents that stand there whole, or at least 70 % of whose runs of 13 words do."""
+    contaminated: bool
+    """Whether ``evaluation_copied`` is more than 1 % of ``evaluation_documents``."""
+
+
 class RunInfo(_Model):
     """One run: a recipe with one seed, trained and evaluated."""
 
@@ -186,6 +207,9 @@ class RunInfo(_Model):
     versions: dict[str, str]
     training_data: dict[str, Any]
     """The corpus' counts, hashes and attribution."""
+    contamination: Contamination | None = None
+    """Evaluation text found in the training data; null where it is unknown: the raw training texts are not at hand
+    (pretokenized data), or the record is older than the count."""
     corpus: Literal["rung", "user"] = "rung"
     """"user" when ``--corpus`` replaced the rung's data: such a record never enters the board."""
 

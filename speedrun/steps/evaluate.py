@@ -26,9 +26,9 @@ from rigging.filesystem.storage_path import StoragePath, prefix_join
 from speedrun.candidate import Recipe
 from speedrun.cost.abstract import training_mesh
 from speedrun.errors import SpeedrunError
-from speedrun.evaluation.ledger import PROTOCOL, score_documents
+from speedrun.evaluation.ledger import score_documents
 from speedrun.identity import canonical, sha256_of_json
-from speedrun.records.schema import Evaluation, Metric, utc_now
+from speedrun.records.schema import PROTOCOL, Evaluation, Metric, utc_now
 from speedrun.steps.corpus import read_documents
 from speedrun.steps.data import RungData
 from speedrun.steps.tokenizer import tokenizer_sha256

@@ -20,12 +20,14 @@ from rigging.filesystem.storage_path import StoragePath, prefix_join
 from speedrun.candidate import Candidate, Recipe
 from speedrun.cost.budget import model_flops, tokens_trained
 from speedrun.errors import SpeedrunError
+from speedrun.evaluation.contamination import count_contamination
 from speedrun.hardware import HardwareSpec, hardware_flops, parse_hardware
 from speedrun.identity import canonical, computing_versions, sha256_of_json
 from speedrun.ladder import Rung
-from speedrun.records.schema import AttemptInfo, AuthorInfo, RunInfo
+from speedrun.records.schema import AttemptInfo, AuthorInfo, Contamination, RunInfo
 from speedrun.records.steps import StepLog, read_step_log
 from speedrun.records.store import step_log_info, step_log_text
+from speedrun.steps.corpus import read_documents
 from speedrun.steps.data import RungData
 from speedrun.steps.evaluate import read_evaluation
 from speedrun.steps.flops import count_recipe
@@ -59,6 +61,8 @@ class RecordJob:
     train_path: str
     evaluation_path: str
     corpus_path: str | None
+    texts: str
+    """The evaluation's documents."""
     output_path: str
     project_root: Path
 
@@ -88,6 +92,7 @@ def record_step(
             train_path=ctx.artifact_path(train),
             evaluation_path=ctx.artifact_path(evaluation),
             corpus_path=ctx.artifact_path(data.chosen or data.texts) if small else None,
+            texts=prefix_join(ctx.artifact_path(data.texts), data.texts_glob),
             output_path=ctx.output_path,
             project_root=project_root,
         )
@@ -205,6 +210,7 @@ def _run_info(
         git_dirty=dirty,
         versions=computing_versions(),
         training_data=_corpus_summary(job.corpus_path, data),
+        contamination=_contamination(job),
         corpus="user" if identity.uses_own_corpus else "rung",
     )
 
@@ -225,6 +231,15 @@ def _corpus_summary(corpus_path: str | None, data: RungData) -> dict[str, Any]:
     if corpus_path is None:
         return {"name": data.name}
     return {"name": data.name, **json.loads(StoragePath(prefix_join(corpus_path, "corpus.json")).read_text())}
+
+
+def _contamination(job: RecordJob) -> Contamination | None:
+    """Of the training documents where their raw text is at hand: pretokenized data have none."""
+    if job.corpus_path is None:
+        return None
+    training = read_documents(prefix_join(job.corpus_path, "train.jsonl.gz"))
+    evaluation = read_documents(job.texts)
+    return count_contamination((item["text"] for item in training), (item["text"] for item in evaluation))
 
 
 def settings_on_record(recipe: Recipe) -> tuple[dict[str, Any], dict[str, Any]]:

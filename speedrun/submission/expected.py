@@ -67,23 +67,5 @@ TRAINING_DOCUMENTS_SHA256 = {
 }
 """Digest of a corpus' documents, as ``training_data.documents_sha256`` has it; of those from which were chosen."""
 
-LEAST_BITS_PER_BYTE = {
-    "micro_1": 1.7,
-    "micro_2": 1.6,
-    "micro_3": 1.5,
-    "micro_4": 1.4,
-    "30m": 1.05,
-    "75m": 0.98,
-    "300m": 0.90,
-    "1_4b": 0.80,
-}
-"""A score below this is no improvement but an error: no model that spends the rung's budget gets near it.
-
-On the standard rungs it is about what the best row of Marin's public board (2025-12-21) reached with a
-hundred times the budget (1.056 for 30m's, 0.986 for 75m's), and below anything published for the two larger
-ones (0.927). The micro rungs' reference is at 2.56 on micro_1; a hundredfold of its compute gives about 1.7."""
-
-LEAST_ANYWHERE = 0.5
-"""The same for a rung that is not in the table: no model gets near it on text that people wrote."""
 MOST_BITS_PER_BYTE = 8.0
 """Guessing every byte at random."""

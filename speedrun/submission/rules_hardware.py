@@ -3,11 +3,10 @@
 from collections.abc import Iterator
 from functools import partial
 
+from speedrun.hardware import MOST_MFU
 from speedrun.submission.rule import CLOSE, Fault, Rule, Severity, close, show
 from speedrun.submission.subjects import RunCase
 
-MOST_MFU = 0.9
-"""More of the peak than any training run has held."""
 ROUNDING_SECONDS = 5e-5
 """A step log's durations are rounded to 0.1 ms."""
 

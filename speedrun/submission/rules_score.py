@@ -3,11 +3,9 @@
 import math
 from collections.abc import Iterator
 
-from speedrun.records.schema import RunInfo
+from speedrun.records.schema import PROTOCOL, RunInfo
 from speedrun.submission.expected import (
     EVALUATION_SETS,
-    LEAST_ANYWHERE,
-    LEAST_BITS_PER_BYTE,
     MOST_BITS_PER_BYTE,
     TRAINING_DOCUMENTS_SHA256,
 )
@@ -15,8 +13,6 @@ from speedrun.submission.implied import tokenizer, training_data
 from speedrun.submission.rule import Fault, Rule, Severity, close, show
 from speedrun.submission.subjects import RunCase
 
-PROTOCOL = 1
-"""Of the evaluation; scores of different protocols do not compare."""
 LEVANTER_WITHIN = 0.10
 """Relative difference from Levanter's figure: it packs documents and averages ratios, which moves it by less."""
 LOSS_WITHIN = 0.25
@@ -77,7 +73,7 @@ def evaluation_verified(run: RunCase) -> Iterator[Fault]:
 def plausible(run: RunCase) -> Iterator[Fault]:
     """The score is one that a model could reach: no better than any with the rung's budget ever will, no worse than
     guessing every byte at random."""
-    value, least = run.info.bits_per_byte, LEAST_BITS_PER_BYTE.get(run.rung.name, LEAST_ANYWHERE)
+    value, least = run.info.bits_per_byte, run.rung.least_bits_per_byte
     if value < least:
         yield Fault("bits_per_byte", f"{value:.4f}: no model gets below {least} for the budget of {run.rung.name}")
     elif value > MOST_BITS_PER_BYTE:

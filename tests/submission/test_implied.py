@@ -8,8 +8,7 @@ import pytest
 
 from speedrun.records.schema import RunInfo
 from speedrun.submission import implied
-from speedrun.submission.expected import EVALUATION_SETS, LEAST_BITS_PER_BYTE, TOKENIZER_OF_DATA
-from speedrun.submission.rules_score import PROTOCOL
+from speedrun.submission.expected import EVALUATION_SETS, TOKENIZER_OF_DATA
 
 
 @pytest.fixture
@@ -80,13 +79,10 @@ def test_a_batch_that_is_none_implies_nothing(info: RunInfo, batch: Any) -> None
 
 
 def test_the_tables_cover_the_ladder_and_agree_with_what_is_run() -> None:
-    from speedrun.evaluation import ledger
     from speedrun.ladder import LADDER
 
-    assert set(LEAST_BITS_PER_BYTE) == set(LADDER)
     assert {rung.evaluation_data for rung in LADDER.values() if rung.is_micro} <= set(EVALUATION_SETS)
     assert {rung.training_data for rung in LADDER.values()} <= set(TOKENIZER_OF_DATA)
-    assert PROTOCOL == ledger.PROTOCOL
     for rung in LADDER.values():
         facts = implied.TOKENIZERS[TOKENIZER_OF_DATA[rung.training_data]]
         assert facts.vocab_size == rung.vocab_size

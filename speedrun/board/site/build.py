@@ -15,6 +15,7 @@ from speedrun.board.site.payload import boards, page_of, run_id
 from speedrun.board.site.runs import configuration, loss_curve, run_facts
 from speedrun.board.text import plain
 from speedrun.errors import SpeedrunError
+from speedrun.ladder import BOARD_NAME
 from speedrun.project import Project
 
 MARKER = ".speedrun-site"
@@ -33,6 +34,7 @@ def build_site(project: Project, out: Path) -> int:
     pages = Environment(
         loader=PackageLoader("speedrun.board.site"), autoescape=True, undefined=StrictUndefined, trim_blocks=True
     )
+    pages.globals["board_name"] = BOARD_NAME
     try:
         _write_assets(out)
         _write_boards(out, pages, shown)
