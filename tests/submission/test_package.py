@@ -98,7 +98,8 @@ def upstream_gains(tree: Any, tmp_path: Path, name: str) -> None:
         file.write_text(json.dumps(content))
     from speedrun.submission.leaderboard import generated_pages
 
-    (other / "LEADERBOARD.md").write_text(generated_pages(Project(other))["LEADERBOARD.md"])
+    for path, text in generated_pages(Project(other)).items():
+        (other / path).write_text(text)
     git(other, "add", "-A", "-f")
     git(other, "commit", "-q", "-m", name)
     git(other, "push", "-q")
@@ -107,6 +108,7 @@ def upstream_gains(tree: Any, tmp_path: Path, name: str) -> None:
 RECORD = ("speedrun_results.json", "attempts.jsonl", "steps-42.jsonl.gz")
 OWN = {
     "LEADERBOARD.md",
+    "docs/candidates.md",
     "executor_steps/muonh.py",
     *(f"results/muonh/{rung}/{file}" for rung in ("micro_1", "micro_2", "30m") for file in RECORD),
     *(f"results/muonh/{rung}/steps-43.jsonl.gz" for rung in ("micro_1", "micro_2")),
