@@ -9,6 +9,7 @@ from speedrun.board.model import ArmRow, Credit, Figure, GateOne, MetricMean, Ru
 from speedrun.board.noise import mean_interval
 from speedrun.board.records import FLAGS, Record
 from speedrun.board.table import causal_flops, hardware_of
+from speedrun.cost.conventions import recorded_optimizer_share
 from speedrun.ladder import LADDER
 from speedrun.project import Project
 from speedrun.records.preregistrations import Preregistration
@@ -68,7 +69,9 @@ def arm_row(project: Project, records: Sequence[Record], scored: Scored, about: 
         causal_flops=_mean([causal_flops(info) for info in infos]),
         hardware_flops=_mean([info.training_hardware_flops for info in infos]),
         budget_share=flops / LADDER[first.rung].budget_flops,
+        optimizer_share=_mean([recorded_optimizer_share(info) for info in infos]),
         parameters=infos[0].model_size,
+        active_parameters=infos[0].active_parameters,
         metrics=_metrics(infos),
         tokens=_mean([info.total_tokens for info in infos]) or 0.0,
         training_seconds=_mean([info.training_time for info in infos]) or 0.0,

@@ -22,6 +22,7 @@ BADGES = {
     "changed since": "it differs from what was written down before the first run",
     "single seed": "one run: it says nothing of its own noise",
     "dirty tree": "tracked files differed from the commit when it was recorded",
+    "contaminated": "more than 1 % of the evaluation's documents stand in the training data",
     "edge of search": "a setting is the smallest or largest that was tried: the optimum may lie outside",
 }
 GOOD = ("gate 1", "reproduced", "preregistered")
@@ -55,6 +56,8 @@ def _badges(
         yield "single seed"
     if any(record.info.git_dirty for record in records):
         yield "dirty tree"
+    if any(record.info.contamination and record.info.contamination.contaminated for record in records):
+        yield "contaminated"
     if edge_of_search(sweep, first.info.recipe_fingerprint):
         yield "edge of search"
 

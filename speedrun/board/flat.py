@@ -21,6 +21,8 @@ def flat_rows(board: Board) -> Iterator[dict[str, Any]]:
                     row[name] = _text("; ".join(author.name for author in value))
                 elif name == "runs":
                     row["seeds"] = sum(not run.flags for run in value)
+                elif name == "metrics":
+                    row |= {_text(metric.name): metric.value for metric in value}
                 elif name == "badges":
                     row[name] = ", ".join(value)
                 else:

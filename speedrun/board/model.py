@@ -76,7 +76,11 @@ class ArmRow(_Model):
     """The same with attention counted over the half that a causal mask leaves; null for other models than Llamas."""
     hardware_flops: float | None
     budget_share: float
+    optimizer_share: float | None = None
+    """Of model FLOPs and the optimizer's together; null where its FLOPs are not on record."""
     parameters: int
+    active_parameters: int | None = None
+    """Those that a token passes through, embeddings included; null where it is not on record."""
     metrics: list[MetricMean] = []
     """What the candidate had measured on its finished models."""
     tokens: float
@@ -95,6 +99,11 @@ class ArmRow(_Model):
     runs: list[RunRow]
     record: str
     """Path of the results file."""
+
+    @property
+    def sparse(self) -> int | None:
+        """The active parameters of a sparse model; None where a token passes through all, or it is not known."""
+        return self.active_parameters if self.active_parameters != self.parameters else None
 
 
 class LadderRow(_Model):

@@ -160,3 +160,27 @@ def test_nothing_here_imports_jax_levanter_or_marin() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=REPOSITORY)
     assert done.stdout.strip() == "[]", done.stderr
+
+
+def test_the_optimizers_share_active_parameters_and_contamination_are_shown(writer) -> None:
+    def sparse(info) -> None:
+        # As many optimizer FLOPs as model FLOPs, of all that the run spent: half.
+        info["flops"] = {
+            "convention_forward_flops_per_token": None,
+            "causal_forward_flops_per_token": None,
+            "traced_forward_flops_per_token": 1.0,
+            "optimizer_flops_per_step": info["model_flops"] / info["step_log"]["steps"],
+        }
+        info["model_size"], info["active_parameters"] = 2_000_000, 500_000
+        info["contamination"] = dict.fromkeys(
+            ("training_documents", "training_exact", "training_ngram", "evaluation_documents", "evaluation_exact"), 9
+        ) | {"evaluation_ngram": 9, "evaluation_copied": 9, "contaminated": True}
+
+    writer.ladder({"adamw": 1.0})
+    writer.arm("sparse", "micro_1", change=sparse)
+    shown = writer.board()
+    text = board_markdown(shown)
+    (row,) = (line for line in text.splitlines() if line.startswith("| ") and "[sparse](results/sparse/micro_1" in line)
+    assert "50.0 %" in row and "2 M, 500 k active" in row and "contaminated" in row
+    (row,) = (line for line in text.splitlines() if "[adamw](results/adamw/micro_1" in line and "seed" not in line)
+    assert "active" not in row and "contaminated" not in row

@@ -29,9 +29,11 @@ _ARM_COLUMNS = (
     ("badges", "What else to know"),
     ("seeds", "Runs behind the figures"),
     ("model FLOPs", "By Marin's convention, with the share of the rung's budget"),
+    ("optimizer", "The optimizer's share of its own and the model's FLOPs; only matrix products are counted"),
     ("hardware FLOPs", "Step seconds x chips x peak"),
     ("MFU", "Model FLOPs over peak FLOPs of the steady time"),
     ("time", "Training time, and on what"),
+    ("parameters", "All, and of a sparse model those that a token passes through"),
     ("tokens", "Tokens trained on"),
     ("date", "Day of the latest run"),
 )
@@ -195,9 +197,11 @@ def _arm_cells(arm: ArmRow, whisker: list[float] | None, about: dict[str, str]) 
             "at": f"runs/{arm.candidate}/{arm.rung}-",
         },
         [scientific(arm.model_flops), arm.model_flops, f"{percent(arm.budget_share)} of budget"],
+        [percent(arm.optimizer_share), arm.optimizer_share],
         [scientific(arm.hardware_flops), arm.hardware_flops],
         [percent(arm.mfu), arm.mfu],
         [seconds(arm.training_seconds), arm.training_seconds, plain(arm.hardware, 30)],
+        [count(arm.parameters), arm.parameters, f"{count(arm.sparse)} active" if arm.sparse else ""],
         [count(arm.tokens), arm.tokens],
         arm.completed,
     ]

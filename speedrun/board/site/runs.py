@@ -10,7 +10,9 @@ from typing import Any
 from speedrun.board.model import CandidateInfo, Figure
 from speedrun.board.records import FLAGS, Record
 from speedrun.board.text import bits, count, percent, plain, safe_target, scientific, seconds
+from speedrun.cost.conventions import recorded_optimizer_share
 from speedrun.project import Project
+from speedrun.records.schema import Contamination, Metric
 
 CURVE_POINTS = 300
 """Points of a loss curve that are drawn."""
@@ -34,7 +36,10 @@ def run_facts(record: Record, about: CandidateInfo | None) -> Facts:
         ("forward FLOPs per token", scientific(info.model_flops_per_token), ""),
         ("hardware FLOPs", scientific(info.training_hardware_flops), ""),
         ("MFU", percent(info.mfu), ""),
+        ("optimizer's share of all FLOPs", percent(recorded_optimizer_share(info)), ""),
         ("parameters", f"{info.model_size:,}", ""),
+        ("parameters that a token passes through", _whole(info.active_parameters), ""),
+        ("parameters without embeddings", _whole(info.non_embedding_parameters), ""),
         ("tokens trained on", count(info.total_tokens), ""),
         ("training time", seconds(info.training_time), ""),
         ("of which compilation", seconds(info.compile_time), ""),
@@ -62,7 +67,10 @@ def run_facts(record: Record, about: CandidateInfo | None) -> Facts:
         ("run link", plain(info.wandb_run_link or "–", 200), safe_target(info.wandb_run_link or "")),
         *((f"version of {plain(name)}", plain(version), "") for name, version in sorted(info.versions.items())),
     ]
-    groups: Facts = [("Result", result), ("The score's ledger", ledger), ("Gate 1 and probes", _gate(about))]
+    groups: Facts = [("Result", result), ("The score's ledger", ledger), ("Gate 1", _gate(about))]
+    if info.metrics:
+        groups.append(("Measured beside the score", [_metric(metric) for metric in info.metrics]))
+    groups.append(("Evaluation text in the training data", _contamination(info.contamination)))
     groups.append(("Provenance", provenance))
     if record.flags:
         groups.insert(0, ("Not ranked", [(flag.replace("_", " "), FLAGS[flag], "") for flag in record.flags]))
@@ -78,6 +86,26 @@ def _authors(record: Record) -> str:
     return plain(
         ", ".join(f"{a.name} ({a.affiliation})" if a.affiliation else a.name for a in record.info.authors), 200
     )
+
+
+def _whole(value: int | None) -> str:
+    return "–" if value is None else f"{value:,}"
+
+
+def _metric(metric: Metric) -> tuple[str, str, str]:
+    return plain(metric.name), plain(f"{metric.value:g} {metric.unit}. {metric.meaning}", 300), ""
+
+
+def _contamination(found: Contamination | None) -> list[tuple[str, str, str]]:
+    if found is None:
+        return [("counted", "no: the raw training texts are not at hand, or the record is older than the count", "")]
+    return [
+        ("evaluation documents", f"{found.evaluation_documents:,}", ""),
+        ("that share a run of 13 words", f"{found.evaluation_ngram:,}", ""),
+        ("that stand there whole", f"{found.evaluation_exact:,}", ""),
+        ("copied, whole or by 70 % of their runs", f"{found.evaluation_copied:,}", ""),
+        ("contaminated (above 1 %)", "yes" if found.contaminated else "no", ""),
+    ]
 
 
 def _number(value: float | None) -> str:
