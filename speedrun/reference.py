@@ -11,6 +11,7 @@ from levanter.models.llama import LlamaConfig
 from levanter.optim.config import AdamConfig
 
 from speedrun.candidate import Recipe
+from speedrun.errors import SpeedrunError
 from speedrun.ladder import Rung
 
 ADAMW_LEARNING_RATE = {
@@ -40,8 +41,12 @@ def _llama(d: int, ffn: int, layers: int, heads: int, kv_heads: int, length: int
 
 @functools.cache
 def model(rung_name: str) -> LlamaConfig:
-    """The reference architecture of a rung."""
-    return {
+    """The reference architecture of a rung.
+
+    Raises:
+        SpeedrunError: for a rung that has none.
+    """
+    shapes = {
         "micro_1": _llama(48, 128, 2, 2, 2, 256),
         "micro_2": _llama(64, 176, 3, 2, 2, 256),
         "micro_3": _llama(80, 224, 4, 2, 2, 256),
@@ -50,7 +55,10 @@ def model(rung_name: str) -> LlamaConfig:
         "75m": _llama(256, 896, 8, 4, 4, 1024),
         "300m": _llama(768, 2688, 12, 12, 12, 1024),
         "1_4b": _llama(2048, 7168, 16, 16, 8, 4096),
-    }[rung_name]
+    }
+    if rung_name not in shapes:
+        raise SpeedrunError(f"speedrun/reference.py has no shape, batch size and learning rate for {rung_name}")
+    return shapes[rung_name]
 
 
 BATCH_SIZE = {"micro_1": 8, "micro_2": 8, "micro_3": 8, "micro_4": 8, "30m": 512, "75m": 512, "300m": 1024, "1_4b": 256}
