@@ -11,6 +11,7 @@ from speedrun.errors import SpeedrunError
 COMMANDS = {
     "list": "Rungs, candidates and accelerators.",
     "new": "Make a candidate file to edit.",
+    "data": "What each rung's data need, whether they are open, and the step that opens them.",
     "dry-run": "Price a candidate: FLOPs by three meters, memory, hours and dollars.",
     "check": "Gate 1: does a candidate build, trace, shard and count at every rung?",
     "plan": "Show the steps of a run, their addresses, and what is cached.",
@@ -33,7 +34,7 @@ COMMANDS = {
 """Subcommands with their one-line help, so that ``--help`` imports none of them."""
 
 
-QUIET = {"TRANSFORMERS_VERBOSITY": "error", "TF_CPP_MIN_LOG_LEVEL": "2"}
+QUIET = {"TRANSFORMERS_VERBOSITY": "error", "TF_CPP_MIN_LOG_LEVEL": "2", "HF_HUB_VERBOSITY": "error"}
 """What keeps libraries from talking to the user on import."""
 
 

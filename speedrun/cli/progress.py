@@ -34,6 +34,16 @@ def duration(seconds: float | None) -> str:
     return f"{seconds / 3600:.1f} h" if seconds < 48 * 3600 else f"{seconds / 86400:.1f} d"
 
 
+def size_of(count: float | None) -> str:
+    """Bytes as people say them: 17 MB, 20 GB."""
+    if count is None:
+        return "?"
+    for unit, size in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
+        if count >= size:
+            return f"{count / size:.3g} {unit}"
+    return f"{count:.0f} B"
+
+
 def title(manifest: Manifest) -> str:
     """What a run is called."""
     return f"{manifest.candidate} · {manifest.rung} · seed {manifest.seed} · {manifest.hardware}"
@@ -50,6 +60,9 @@ def detail(label: str, state: StepState, holder: Holder | None, progress: RunPro
     if label == "evaluate" and state == "running" and progress.evaluated is not None:
         done, total = progress.evaluated
         return f"{done}/{total} windows"
+    if state == "running" and label in progress.fetched:
+        done, total = progress.fetched[label]
+        return f"{size_of(done)} of {size_of(total)}"
     return {"failed": "failed", "stopped": "stopped; will be taken up again"}.get(state, "")
 
 
@@ -114,9 +127,13 @@ class ProgressDisplay:
                 self._said[key] = state
                 text = detail(label, state, holder, progress)
                 self._print(f"{title(manifest)}: {label} {state}" + (f" ({text})" if text else ""))
-            elif label == "train" and state == "running" and now - self._said_at > PLAIN_EVERY_SECONDS:
+            elif (
+                (label == "train" or label in progress.fetched)
+                and state == "running"
+                and now - self._said_at > PLAIN_EVERY_SECONDS
+            ):
                 self._said_at = now
-                self._print(f"{title(manifest)}: train {detail(label, state, holder, progress)}")
+                self._print(f"{title(manifest)}: {label} {detail(label, state, holder, progress)}")
 
     def _print(self, line: str) -> None:
         self._console.print(line, markup=False, highlight=False, soft_wrap=True)

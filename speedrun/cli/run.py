@@ -69,6 +69,7 @@ def run(project: Project, ask: Asked, *, quiet: bool = False, claimed: float | N
     Args:
         claimed: the speedup that must still be possible at the top rung for the next rung to be run.
     """
+    from speedrun.access import require
     from speedrun.cli.execution import StepFailed, check_results_folder, execute, results_folder, resume_hint
 
     refuse_early(project, ask)
@@ -83,6 +84,7 @@ def run(project: Project, ask: Asked, *, quiet: bool = False, claimed: float | N
         try:
             with console.status("loading jax, levanter and marin"):
                 dags = build_dags(project, ask)
+                require(project, [source for dag in dags for source, _ in dag.data.sources])
             folders = [
                 results_folder(
                     project,
@@ -126,13 +128,18 @@ def prepare_environment(project: Project) -> None:
 
 def refuse_early(project: Project, ask: Asked) -> None:
     """Find the user's mistakes that can be found before anything heavy is imported."""
+    from speedrun.access import require, sources_of
     from speedrun.catalog import find_candidate
+    from speedrun.ladder import LADDER
 
     find_candidate(project, ask.name)
     if ask.hardware is not None:
         from speedrun.hardware import parse_hardware
 
         parse_hardware(ask.hardware)
+    # A recipe may train on something else, which only its code can say; nothing changes these two.
+    fixed = ("evaluation", "tokenizer")
+    require(project, [of[role] for name in ask.rungs if (of := sources_of(LADDER[name])) for role in fixed])
 
 
 def shown_path(project: Project, path: Path) -> str:

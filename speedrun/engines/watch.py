@@ -6,7 +6,7 @@ and whoever asks.
 
 import functools
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from speedrun.engines.locks import Holder
 from speedrun.engines.manifest import Manifest, StepState, driver_of, step_states
@@ -39,6 +39,8 @@ class RunProgress:
     """Training time of all attempts, replayed steps included."""
     fall: float | None
     """`throughput_fall` of its steps."""
+    fetched: dict[str, tuple[int, int]] = field(default_factory=dict)
+    """(bytes here, bytes in all) of the downloads that are going on, by label."""
 
     @property
     def is_slowing(self) -> bool:
@@ -87,8 +89,13 @@ def look_at(manifest: Manifest) -> RunProgress:
         if len(recent) > 1:
             seconds = sum(step.seconds for step in recent[1:])
             speed = (recent[-1].tokens - recent[0].tokens) / seconds if seconds > 0 else None
-    evaluated = _evaluated(manifest) if states["evaluate"][0] in ("running", "held") else None
-    return RunProgress(states, last, speed, manifest.steps_total, evaluated, driver_of(manifest), attempts, spent, fall)
+    under_way = {
+        label: _progress(manifest, label) for label, (state, _) in states.items() if state in ("running", "held")
+    }
+    evaluated = under_way.pop("evaluate", None)
+    fetched = {label: progress for label, progress in under_way.items() if progress is not None}
+    driver = driver_of(manifest)
+    return RunProgress(states, last, speed, manifest.steps_total, evaluated, driver, attempts, spent, fall, fetched)
 
 
 @functools.cache
@@ -97,9 +104,10 @@ def _reader(train_output: str) -> StepLogReader:
     return StepLogReader(train_output)
 
 
-def _evaluated(manifest: Manifest) -> tuple[int, int] | None:
+def _progress(manifest: Manifest, label: str) -> tuple[int, int] | None:
+    """(done, total) of a step that says so: windows of an evaluation, bytes of a download."""
     try:
-        content = json.loads(read_bytes(f"{manifest.addresses['evaluate']}/progress.json"))
+        content = json.loads(read_bytes(f"{manifest.addresses[label]}/progress.json"))
         return content["done"], content["total"]
     except (FileNotFoundError, ValueError, KeyError):
         return None

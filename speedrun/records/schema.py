@@ -206,7 +206,8 @@ class RunInfo(_Model):
     """Whether tracked files differed from the commit."""
     versions: dict[str, str]
     training_data: dict[str, Any]
-    """The corpus' counts, hashes and attribution."""
+    """The corpus' counts, hashes and attribution; of data from the model hub ``sources``, by name: the repository, the
+    commit, the number of files, their bytes, and a SHA-256 over the files' own digests."""
     contamination: Contamination | None = None
     """Evaluation text found in the training data; null where it is unknown: the raw training texts are not at hand
     (pretokenized data), or the record is older than the count."""

@@ -12,25 +12,25 @@ from pathlib import Path
 
 from marin.execution.artifact import Artifact
 from marin.execution.lazy import ArtifactStep, StepContext
-from marin.experiment.data import hf_download, pretokenized, tokenized
 from marin.processing.tokenize.tokenize import TokenizeConfig, TokenizedCache, tokenize
 from rigging.filesystem.storage_path import prefix_join
 
-from speedrun.errors import UnknownNameError
-from speedrun.ladder import Rung
+from speedrun.errors import SpeedrunError, UnknownNameError
+from speedrun.ladder import LADDER, Rung
 from speedrun.methods.documents import CHOICES
+from speedrun.sources import EVALUATION_SETS, FINEWEB_EDU_100B, MARIN_TOKENIZER, TRAINING_SETS, HubSource
 from speedrun.steps.corpus import user_corpus, wiki_summaries
 from speedrun.steps.derived import chosen
+from speedrun.steps.hub import downloaded, downloaded_cache
 from speedrun.steps.tokenizer import byte_level_bpe
 from speedrun.steps.version import STEP_VERSION
 
-MARIN_TOKENIZER = "marin-community/marin-tokenizer"
-PALOMA_REVISION = "65cd6fc"
+EVALUATION_NAMES = {*EVALUATION_SETS, *(rung.evaluation_data for rung in LADDER.values())}
 
 
 @dataclass(frozen=True)
 class RungData:
-    """The steps behind a run's data. ``tokenizer`` is a step, or the name of one on the model hub."""
+    """The steps behind a run's data."""
 
     name: str
     train: ArtifactStep[TokenizedCache]
@@ -39,24 +39,28 @@ class RungData:
     """Raw held-out documents, for the ledger."""
     texts_glob: str
     """Files within ``texts``, one document a line under ``text``."""
-    tokenizer: ArtifactStep[Artifact] | str
+    tokenizer: ArtifactStep[Artifact]
     vocab_size: int
     chosen: ArtifactStep[Artifact] | None = None
     """The step that chose among the training documents; None where all are trained on."""
+    sources: tuple[tuple[HubSource, ArtifactStep], ...] = ()
+    """What comes from the model hub, with the steps that fetch it."""
 
     def tokenizer_path(self, ctx: StepContext) -> str:
-        """Where the tokenizer lies: its step's path, or its name on the hub."""
-        return self.tokenizer if isinstance(self.tokenizer, str) else ctx.artifact_path(self.tokenizer)
+        """Where the tokenizer lies."""
+        return ctx.artifact_path(self.tokenizer)
 
     @property
     def deps(self) -> tuple[ArtifactStep, ...]:
         """Every step that a consumer of this data depends on."""
         steps: tuple[ArtifactStep, ...] = (self.train, self.held_out, self.texts)
         steps += () if self.chosen is None else (self.chosen,)
-        return steps if isinstance(self.tokenizer, str) else (*steps, self.tokenizer)
+        return (*steps, self.tokenizer)
 
 
-def rung_data(rung: Rung, training_data: str, *, downloads: Path, corpus: str | None = None) -> RungData:
+def rung_data(
+    rung: Rung, training_data: str, *, downloads: Path, corpus: str | None = None, evaluation: str = ""
+) -> RungData:
     """The data of a run.
 
     Args:
@@ -64,10 +68,17 @@ def rung_data(rung: Rung, training_data: str, *, downloads: Path, corpus: str | 
         training_data: the name that the recipe gives, or "" for the rung's own.
         downloads: folder for files fetched from a package index.
         corpus: a user's own files, which take the place of both training and evaluation data.
+        evaluation: name of a set that takes the place of the rung's evaluation, off the board.
 
     Raises:
         UnknownNameError: for training data that the rung's ladder does not have.
+        SpeedrunError: for training data that is an evaluation set.
     """
+    if training_data in EVALUATION_NAMES or training_data.startswith("paloma"):
+        raise SpeedrunError(
+            f"the recipe trains on {training_data!r}, which is an evaluation set: no recipe can name one. Give "
+            "training_data another name, or leave it out for the rung's own"
+        )
     if corpus is not None:
         return _from_corpus(user_corpus(corpus), rung.vocab_size)
     known: dict[str, Callable[[], RungData]] = (
@@ -80,9 +91,8 @@ def rung_data(rung: Rung, training_data: str, *, downloads: Path, corpus: str | 
         }
         if rung.is_micro
         else {
-            "fineweb_edu_10b": lambda: _fineweb_edu("10B", rung.vocab_size),
-            "fineweb_edu_10m": lambda: _fineweb_edu("10M", rung.vocab_size),
-            "fineweb_edu_100b": lambda: _fineweb_edu_100b(rung.vocab_size),
+            name: functools.partial(_standard, source, evaluation or rung.evaluation_data, rung.vocab_size)
+            for name, source in TRAINING_SETS.items()
         }
     )
     name = training_data or rung.training_data
@@ -109,7 +119,6 @@ def _from_corpus(corpus: ArtifactStep[Artifact], vocab_size: int) -> RungData:
 def _chosen_from(name: str, corpus: ArtifactStep[Artifact], vocab_size: int) -> RungData:
     """The data of ``corpus`` with other training documents: its tokenizer and its held-out part stay."""
     data = _from_corpus(corpus, vocab_size)
-    assert not isinstance(data.tokenizer, str)
     documents = chosen(name, corpus, CHOICES[name])
     stem = f"{documents.name.removeprefix('corpus/')}-bpe{vocab_size}"
     train = _tokenized(f"tokenized/{stem}/train", documents, "train.jsonl.gz", data.tokenizer)
@@ -143,55 +152,27 @@ def _tokenized(
     )
 
 
-def _with_paloma(name: str, train: ArtifactStep[TokenizedCache], vocab_size: int) -> RungData:
-    glob = "c4_en/val/val*.jsonl.gz"
-    paloma = hf_download(
-        "raw/paloma_c4_en", hf_id="allenai/paloma", revision=PALOMA_REVISION, urls_glob=[glob], version=STEP_VERSION
-    )
-    held_out = tokenized(
-        "tokenized/paloma_c4_en/marin-tokenizer",
-        tokenizer=MARIN_TOKENIZER,
-        raw=paloma,
-        glob=glob,
-        validation=True,
-        version=STEP_VERSION,
-    )
+def _standard(train: HubSource, evaluation: str, vocab_size: int) -> RungData:
+    """The data of a standard rung: a Levanter cache from the hub, or raw text that is tokenized here."""
+    if evaluation not in EVALUATION_SETS:
+        raise UnknownNameError("evaluation set", evaluation, EVALUATION_SETS)
+    scored = EVALUATION_SETS[evaluation]
+    tokenizer, texts = downloaded(MARIN_TOKENIZER), downloaded(scored)
+    if train == FINEWEB_EDU_100B:
+        # The largest rung trains on more than the pretokenized samples hold.
+        raw = downloaded(train)
+        fetched, tokens = raw, _tokenized(f"tokenized/{train.name}/marin-tokenizer", raw, train.files[0], tokenizer)
+    else:
+        fetched = tokens = downloaded_cache(train, tokenizer)
     return RungData(
-        name=name,
-        train=train,
-        held_out=held_out,
-        texts=paloma,
-        texts_glob=glob,
-        tokenizer=MARIN_TOKENIZER,
+        name=train.name,
+        train=tokens,
+        held_out=_tokenized(
+            f"tokenized/{evaluation}/marin-tokenizer", texts, scored.files[0], tokenizer, held_out=True
+        ),
+        texts=texts,
+        texts_glob=scored.files[0],
+        tokenizer=tokenizer,
         vocab_size=vocab_size,
+        sources=((train, fetched), (scored, texts), (MARIN_TOKENIZER, tokenizer)),
     )
-
-
-def _fineweb_edu(size: str, vocab_size: int) -> RungData:
-    """Marin's pretokenized samples of FineWeb-Edu: Levanter caches on the hub."""
-    train = pretokenized(
-        f"tokenized/fineweb_edu_{size.lower()}/marin-tokenizer",
-        repo_id=f"marin-community/fineweb-edu-pretokenized-{size}",
-        tokenizer=MARIN_TOKENIZER,
-        version=STEP_VERSION,
-    )
-    return _with_paloma(f"fineweb_edu_{size.lower()}", train, vocab_size)
-
-
-def _fineweb_edu_100b(vocab_size: int) -> RungData:
-    """FineWeb-Edu's 100 B token sample, tokenized here: the largest rung trains on more than 10 B."""
-    raw = hf_download(
-        "raw/fineweb_edu_100b",
-        hf_id="HuggingFaceFW/fineweb-edu",
-        revision="main",
-        urls_glob=["sample/100BT/*.parquet"],
-        version=STEP_VERSION,
-    )
-    train = tokenized(
-        "tokenized/fineweb_edu_100b/marin-tokenizer",
-        tokenizer=MARIN_TOKENIZER,
-        raw=raw,
-        glob="sample/100BT/*.parquet",
-        version=STEP_VERSION,
-    )
-    return _with_paloma("fineweb_edu_100b", train, vocab_size)

@@ -31,6 +31,7 @@ from speedrun.steps.corpus import read_documents
 from speedrun.steps.data import RungData
 from speedrun.steps.evaluate import read_evaluation
 from speedrun.steps.flops import count_recipe
+from speedrun.steps.hub import source_on_record
 from speedrun.steps.version import STEP_VERSION
 
 RUN_INFO_FILE = "run_info.json"
@@ -63,6 +64,8 @@ class RecordJob:
     corpus_path: str | None
     texts: str
     """The evaluation's documents."""
+    sources: Mapping[str, str]
+    """Where what came from the model hub lies, by its name."""
     output_path: str
     project_root: Path
 
@@ -93,6 +96,7 @@ def record_step(
             evaluation_path=ctx.artifact_path(evaluation),
             corpus_path=ctx.artifact_path(data.chosen or data.texts) if small else None,
             texts=prefix_join(ctx.artifact_path(data.texts), data.texts_glob),
+            sources={source.name: ctx.artifact_path(step) for source, step in data.sources},
             output_path=ctx.output_path,
             project_root=project_root,
         )
@@ -111,7 +115,7 @@ def record_step(
         artifact_type=Artifact,
         run=run,
         build_config=build_config,
-        deps=(train, evaluation, *data.deps),
+        deps=tuple(dict.fromkeys((train, evaluation, *data.deps, *(step for _, step in data.sources)))),
     )
 
 
@@ -209,7 +213,7 @@ def _run_info(
         git_commit=commit,
         git_dirty=dirty,
         versions=computing_versions(),
-        training_data=_corpus_summary(job.corpus_path, data),
+        training_data=_corpus_summary(job, data),
         contamination=_contamination(job),
         corpus="user" if identity.uses_own_corpus else "rung",
     )
@@ -227,10 +231,10 @@ def _hardware_flops(log: StepLog) -> float | None:
     return total
 
 
-def _corpus_summary(corpus_path: str | None, data: RungData) -> dict[str, Any]:
-    if corpus_path is None:
-        return {"name": data.name}
-    return {"name": data.name, **json.loads(StoragePath(prefix_join(corpus_path, "corpus.json")).read_text())}
+def _corpus_summary(job: RecordJob, data: RungData) -> dict[str, Any]:
+    if job.corpus_path is None:
+        return {"name": data.name, "sources": {name: source_on_record(path) for name, path in job.sources.items()}}
+    return {"name": data.name, **json.loads(StoragePath(prefix_join(job.corpus_path, "corpus.json")).read_text())}
 
 
 def _contamination(job: RecordJob) -> Contamination | None:
