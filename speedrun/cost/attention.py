@@ -99,6 +99,8 @@ def probe_attention(workload: Workload, backend: str = AttentionBackend.VANILLA)
             model = _randomised(_build(narrow))
             layers = _layer_spans(model, length)
             reach = _model_reach(model, length)
+            whole = _span(reach(length - 1), length - 1)
+            sees_the_future = bool(reach(length // 2)[length // 2 + 1 :].any())
         except Exception as error:
             raise SpeedrunError(
                 f"{type(workload.model).__name__} cannot be run to see what it attends: {in_one_line(error)}"
@@ -107,8 +109,8 @@ def probe_attention(workload: Workload, backend: str = AttentionBackend.VANILLA)
         length=length,
         backend=str(backend),
         layers=layers,
-        model=_span(reach(length - 1), length - 1),
-        sees_the_future=bool(reach(length // 2)[length // 2 + 1 :].any()),
+        model=whole,
+        sees_the_future=sees_the_future,
     )
 
 

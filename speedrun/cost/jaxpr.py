@@ -256,6 +256,10 @@ def _cond(equation: JaxprEqn, inputs: list[Known]) -> tuple[Count, list[Known]]:
     if inputs[0] is not None:
         # Out-of-range indices are clamped by lax.switch itself.
         return _walk(branches[min(max(inputs[0], 0), len(branches) - 1)], inputs[1:])
+    platforms = equation.params.get("branches_platforms") or ()
+    if None in platforms:
+        # One computation with a version for some platforms: the general one is counted, wherever this runs.
+        return _walk(branches[platforms.index(None)], inputs[1:])
     counts = [_walk(branch, inputs[1:])[0] for branch in branches]
     costliest = max(counts, key=lambda count: count.flops)
     notes = sum(counts, Count())

@@ -122,6 +122,17 @@ def test_custom_derivatives() -> None:
     assert count_flops(gradient, LEFT, RIGHT).flops == 4 * MATMUL
 
 
+def test_of_a_version_for_each_platform_the_general_one_is_counted() -> None:
+    def product(x: jax.Array) -> jax.Array:
+        return jax.lax.platform_dependent(x, cpu=lambda x: x @ x @ x, default=lambda x: x @ x)
+
+    count = count_flops(product, SQUARE)
+    assert count.flops == SQUARE_MATMUL
+    assert not count.guessed
+    # The same of its derivative: two products for the one.
+    assert count_flops(jax.grad(lambda x: product(x).sum()), SQUARE).flops == 2 * SQUARE_MATMUL
+
+
 def test_ragged_dot_multiplies_each_row_once_however_many_groups() -> None:
     rows, groups = jnp.ones((12, K)), jnp.ones((3, K, N))
     sizes = jnp.array([2, 7, 3])
