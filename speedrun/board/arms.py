@@ -4,9 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
-from speedrun.board.badges import arm_badges, gate_one, preregistration, search_of
+from speedrun.board.badges import arm_badges, ended_early, gate_one, preregistration, search_of
 from speedrun.board.model import ArmRow, Credit, Figure, GateOne, MetricMean, RunRow
-from speedrun.board.noise import mean_interval
 from speedrun.board.records import FLAGS, Record
 from speedrun.board.table import causal_flops, hardware_of
 from speedrun.cost.conventions import recorded_optimizer_share
@@ -14,10 +13,7 @@ from speedrun.ladder import LADDER
 from speedrun.project import Project
 from speedrun.records.preregistrations import Preregistration
 from speedrun.records.schema import RunInfo
-from speedrun.scoring import Arm, Estimate, Verdict
-
-FEW = 5
-"""Names that are listed where there may be hundreds."""
+from speedrun.scoring import Arm, Estimate, Verdict, mean_interval
 
 
 @dataclass(frozen=True)
@@ -47,7 +43,7 @@ class About:
 
 def figure(estimate: Estimate) -> Figure:
     """An estimate as data."""
-    return Figure.model_validate(estimate.as_dict())
+    return Figure(**estimate.as_dict())
 
 
 def arm_row(project: Project, records: Sequence[Record], scored: Scored, about: About) -> ArmRow:
@@ -80,6 +76,7 @@ def arm_row(project: Project, records: Sequence[Record], scored: Scored, about: 
         completed=max(info.run_completion_timestamp for info in infos)[:10],
         authors=[Credit(name=a.name, affiliation=a.affiliation, url=a.url) for a in infos[0].authors],
         badges=arm_badges(project, good, about.gate, about.plan, sweep),
+        ended=ended_early(project, first.candidate, first.rung),
         search_runs=len(sweep.points),
         search_flops=sweep.model_flops,
         runs=[_run_row(record) for record in records],
@@ -107,7 +104,7 @@ def _standing(first: Record, scored: Scored) -> dict[str, Any]:
         "realised": figure(compared.realised) if compared else missing,
         "verdict": str(word.word) if word and not is_baseline else "",
         "why": word.why if word and not is_baseline else "",
-        "beaten_by": _few(str(ranked.get("beaten_by") or "")),
+        "beaten_by": str(ranked.get("beaten_by") or ""),
         "not_ranked": not_ranked,
     }
 
@@ -127,17 +124,11 @@ def _metrics(infos: Sequence[RunInfo]) -> list[MetricMean]:
     ]
 
 
-def _few(names: str) -> str:
-    """The first of many names."""
-    listed = names.split(", ")
-    return names if len(listed) <= FEW else f"{', '.join(listed[:FEW])} and {len(listed) - FEW} more"
-
-
 def _score(records: Sequence[Record], scored: Scored) -> Figure:
     """Mean score with Student's interval."""
     if scored.arm is None:
         return Figure(value=records[0].info.bits_per_byte, reason="not ranked")
-    noise = scored.verdict.comparison.noise if scored.verdict else None
+    noise = scored.verdict.comparison.candidate_noise if scored.verdict else None
     if noise is None:
         return Figure(value=scored.arm.bits_per_byte, reason="the seed noise is unknown")
     low, high = mean_interval(scored.arm, noise)

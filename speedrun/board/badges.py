@@ -8,8 +8,11 @@ from pathlib import Path
 from speedrun.board.model import GateOne
 from speedrun.board.records import Record
 from speedrun.errors import SpeedrunError
+from speedrun.ladder import LADDER
 from speedrun.project import Project
+from speedrun.records.futility import last_decision
 from speedrun.records.preregistrations import FOLDER, Preregistration, parse_preregistration
+from speedrun.records.store import RESULTS_FILE
 from speedrun.records.sweeps import Sweep, fields_at_edge, read_sweep
 from speedrun.records.verifications import read_verification
 
@@ -24,9 +27,12 @@ BADGES = {
     "dirty tree": "tracked files differed from the commit when it was recorded",
     "contaminated": "more than 1 % of the evaluation's documents stand in the training data",
     "edge of search": "a setting is the smallest or largest that was tried: the optimum may lie outside",
+    "ended early": "its ladder was ended here: the rungs so far left the claimed gain no room at the top",
 }
 GOOD = ("gate 1", "reproduced", "preregistered")
-"""Those that speak for a result; the others warn."""
+"""Those that speak for a result."""
+NEUTRAL = ("ended early",)
+"""Those that speak neither for nor against it; the others warn."""
 
 
 def arm_badges(
@@ -45,7 +51,7 @@ def _badges(
         failed = any(problem.startswith(f"{first.rung}:") for problem in gate.problems)
         yield "gate 1 failed" if failed else "gate 1"
     folder = (project.root / first.path).parent
-    verified = {name for name in os.listdir(folder) if name.startswith("verification-")}
+    verified = any(name.startswith("verification-") for name in os.listdir(folder))
     for record in records if verified else ():
         verification = read_verification(folder, record.info.seed)
         if verification is not None and verification.stands_for(record.info):
@@ -60,6 +66,20 @@ def _badges(
         yield "contaminated"
     if edge_of_search(sweep, first.info.recipe_fingerprint):
         yield "edge of search"
+    if ended_early(project, first.candidate, first.rung):
+        yield "ended early"
+
+
+def ended_early(project: Project, candidate: str, rung: str) -> str:
+    """Why a candidate's ladder was ended after a rung, in words; empty where it was not, or went on after all."""
+    decision = last_decision(project.results / candidate / rung)
+    if decision is None or not decision.is_futile or decision.highest_speedup is None:
+        return ""
+    own = [each.name for each in LADDER.values() if each.ladder == LADDER[rung].ladder]
+    if any((project.results / candidate / above / RESULTS_FILE).exists() for above in own[own.index(rung) + 1 :]):
+        return ""
+    claimed, left = decision.claimed_speedup, decision.highest_speedup
+    return f"its ladder was ended after {rung}: {claimed:.4g} was claimed for the top, and at most {left:.4g} was left"
 
 
 def edge_of_search(sweep: Sweep, fingerprint: str) -> list[str]:

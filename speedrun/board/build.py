@@ -4,8 +4,11 @@ Scoring imports pandas and scipy, which takes longer than all else that `speedru
 a function of the records and of this package's source, so its result is kept under the digest of both.
 """
 
+import gc
 import hashlib
+import os
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from speedrun.board.badges import gate_one
@@ -18,6 +21,8 @@ from speedrun.records.preregistrations import FOLDER
 from speedrun.records.store import write_bytes_atomically
 
 PACKAGE = Path(__file__).parents[1]
+BESIDE = ("sweep", "verification-", "futility")
+"""What the names of files begin with that tell the board something beside the record."""
 _SOURCE = ("board/*.py", "scoring/*.py", "records/*.py", "cost/conventions.py", "ladder.py", "accelerators.py")
 
 
@@ -33,9 +38,22 @@ def board(project: Project) -> Board:
             return Board.model_validate_json(cached.read_bytes())
         except (OSError, ValueError):
             pass  # a damaged cache is only slower
-    built = build_board(project, read_records(project))
+    with without_collector():
+        built = build_board(project, read_records(project))
     _keep(cached, built)
     return built
+
+
+@contextmanager
+def without_collector() -> Iterator[None]:
+    """Python's collector, which walks all that lives again and again, would double the time that many records take."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
 
 
 def build_board(project: Project, records: list[Record]) -> Board:
@@ -77,10 +95,10 @@ def _digest(project: Project) -> str:
 
 def _inputs(project: Project) -> Iterator[Path]:
     """Every file that the board is made from, and the source of what makes it."""
-    for path in results_files(project):
+    for _, _, path in results_files(project):
         yield path
-        yield from sorted(path.parent.glob("sweep.json"))
-        yield from sorted(path.parent.glob("verification-*.json"))
+        beside = sorted(os.listdir(path.parent))
+        yield from (path.with_name(name) for name in beside if name.startswith(BESIDE))
     yield from sorted(project.results.glob("*/check.json"))
     yield from sorted((project.root / FOLDER).glob("*.md"))
     yield from sorted(project.results.glob("marin/board.json"))

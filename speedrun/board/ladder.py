@@ -9,13 +9,13 @@ import pandas as pd
 from speedrun.board.arms import About, Scored, arm_row, figure
 from speedrun.board.lines import line_of
 from speedrun.board.model import ArmRow, Hit, Ladder, LadderRow, Track
-from speedrun.board.noise import comparison_noise
 from speedrun.board.records import Record
 from speedrun.board.table import scored_table
 from speedrun.ladder import LADDER
 from speedrun.project import Project
 from speedrun.scoring import (
     Arm,
+    Dominance,
     Verdict,
     check_runs,
     judge,
@@ -45,7 +45,9 @@ def ladder_board(project: Project, name: str, records: Sequence[Record]) -> Ladd
     verdicts, problem = _verdicts(arms)
     present = {record.rung for record in records}
     rungs = [rung for rung in LADDER if rung in present]
-    rows = _arm_rows(project, records, arms, verdicts, {rung: ranks(verdicts, runs, rung) for rung in rungs}, problem)
+    dominance = Dominance.of(arms)
+    by_rung = {rung: ranks(verdicts, dominance, rung) for rung in rungs}
+    rows = _arm_rows(project, records, arms, verdicts, by_rung, problem)
     noise = verdicts[BASELINE].comparison.noise if verdicts else None
     leaders = over_ladder(verdicts)
     drawn = [name for name in (BASELINE, *(row.candidate for row in leaders)) if name in arms][:DRAWN]
@@ -67,19 +69,16 @@ def _verdicts(arms: Arms) -> tuple[dict[str, Verdict], str]:
     """(everybody's verdict against the baseline, why there is none or no speedup)."""
     if BASELINE not in arms:
         return {}, f"{BASELINE} has no record on this ladder, so there is nothing to compare with"
-    base = list(arms[BASELINE].values())
-    verdicts = {}
-    for candidate, own in arms.items():
-        noise = comparison_noise(base, [] if candidate == BASELINE else list(own.values()))
-        verdicts[candidate] = judge(
-            compare_arms(candidate, own, BASELINE, arms[BASELINE], noise=noise, interpolate=False)
-        )
+    verdicts = {
+        candidate: judge(compare_arms(candidate, own, BASELINE, arms[BASELINE], interpolate=False))
+        for candidate, own in arms.items()
+    }
     return verdicts, verdicts[BASELINE].comparison.curve_problem
 
 
-def ranks(verdicts: Mapping[str, Verdict], runs: pd.DataFrame, rung: str) -> dict[str, dict[str, Any]]:
+def ranks(verdicts: Mapping[str, Verdict], dominance: Dominance, rung: str) -> dict[str, dict[str, Any]]:
     """The rows of `speedrun.scoring.rank` by candidate, with None for what is missing."""
-    table = rank([verdict.comparison for verdict in verdicts.values()], runs, rung).astype(object)
+    table = rank([verdict.comparison for verdict in verdicts.values()], dominance, rung).astype(object)
     return {row["candidate"]: row for row in table.where(table.notna(), None).to_dict("records")}
 
 

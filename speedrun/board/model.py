@@ -92,6 +92,8 @@ class ArmRow(_Model):
     authors: list[Credit]
     badges: list[str]
     """See ``badges.BADGES``."""
+    ended: str = ""
+    """Why the ladder was ended after this rung, in words."""
     search_runs: int
     """Runs of the search for its settings, as far as on record."""
     search_flops: float
@@ -99,6 +101,9 @@ class ArmRow(_Model):
     runs: list[RunRow]
     record: str
     """Path of the results file."""
+    pull_request: int | None = None
+    """Number of the one that brought the record; null where the history tells of none. Added when shown."""
+    pull_request_url: str = ""
 
     @property
     def sparse(self) -> int | None:

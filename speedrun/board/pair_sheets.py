@@ -79,6 +79,8 @@ def _notes(pair: Pair) -> Iterator[str]:
     for rung in pair.rungs:
         yield f"{rung.rung}: {rung.verdict}; {rung.why}."
     yield f"Over the ladder: {_over_ladder(pair)}"
+    if pair.ended:
+        yield f"{pair.candidate}: {pair.ended}."
     if pair.next is not None:
         expected = pair.next
         yield (

@@ -7,9 +7,8 @@ import pandas as pd
 from pydantic import BaseModel
 
 from speedrun.board.arms import figure
-from speedrun.board.badges import gate_one
+from speedrun.board.badges import ended_early, gate_one
 from speedrun.board.model import Figure, GateOne
-from speedrun.board.noise import comparison_noise, mean_interval
 from speedrun.board.public import board_file
 from speedrun.board.records import Record, read_records
 from speedrun.board.table import levanter_table, scored_table
@@ -20,12 +19,14 @@ from speedrun.records.legacy import read_board
 from speedrun.records.sweeps import read_sweep
 from speedrun.scoring import (
     Arm,
+    Comparison,
     Noise,
     RungComparison,
     Verdict,
     arms_of,
     compare,
     judge,
+    mean_interval,
     outlook,
 )
 from speedrun.scoring.estimate import UndefinedError
@@ -89,6 +90,8 @@ class Pair(BaseModel):
     slope: Figure
     word: str
     next: Next | None
+    ended: str
+    """Why the candidate's ladder was ended after its largest rung, in words; empty where it was not."""
     noise: str
     warnings: list[str]
     search_flops: dict[str, float]
@@ -172,11 +175,9 @@ def _pairs(project: Project, tables: dict[str, pd.DataFrame], candidate: str, ba
         if not {candidate, baseline} <= set(runs["candidate"]):
             continue
         both = runs[runs["candidate"].isin([candidate, baseline])]
-        mine, theirs = arms_of(both, candidate), arms_of(both, baseline)
-        if not mine.keys() & theirs.keys():
+        if not arms_of(both, candidate).keys() & arms_of(both, baseline).keys():
             continue
-        public = ladder == LEVANTER
-        noise = Noise.assumed() if public else comparison_noise(list(theirs.values()), list(mine.values()))
+        noise = Noise.assumed() if ladder == LEVANTER else None
         pairs.append(_pair(project, ladder, judge(compare(both, candidate, baseline, noise=noise))))
     if not pairs:
         raise SpeedrunError(f"{candidate} and {baseline} share no rung: run one of them where the other has been run")
@@ -185,9 +186,7 @@ def _pairs(project: Project, tables: dict[str, pd.DataFrame], candidate: str, ba
 
 def _pair(project: Project, ladder: str, verdict: Verdict) -> Pair:
     comparison = verdict.comparison
-    rungs = [
-        _rung_pair(rung, word, comparison.noise) for rung, word in zip(comparison.rungs, verdict.rungs, strict=True)
-    ]
+    rungs = [_rung_pair(rung, word, comparison) for rung, word in zip(comparison.rungs, verdict.rungs, strict=True)]
     names = (comparison.candidate, comparison.baseline)
     return Pair(
         candidate=comparison.candidate,
@@ -198,17 +197,18 @@ def _pair(project: Project, ladder: str, verdict: Verdict) -> Pair:
         slope=figure(verdict.trend.slope),
         word=str(verdict.ladder),
         next=_next(ladder, verdict),
+        ended=ended_early(project, comparison.candidate, rungs[-1].rung) if rungs[-1].rung in LADDER else "",
         noise=comparison.noise.source if comparison.noise else comparison.noise_problem,
         warnings=list(verdict.warnings),
         search_flops={name: _search_flops(project, ladder, name) for name in names if ladder != LEVANTER},
     )
 
 
-def _rung_pair(rung: RungComparison, word: RungVerdict, noise: Noise | None) -> RungPair:
+def _rung_pair(rung: RungComparison, word: RungVerdict, comparison: Comparison) -> RungPair:
     return RungPair(
         rung=rung.rung,
-        candidate=_side(rung.candidate, noise),
-        baseline=_side(rung.baseline, noise),
+        candidate=_side(rung.candidate, comparison.candidate_noise),
+        baseline=_side(rung.baseline, comparison.noise),
         difference=rung.candidate.bits_per_byte - rung.baseline.bits_per_byte,
         speedup=figure(rung.speedup),
         realised=figure(rung.realised),

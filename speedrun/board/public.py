@@ -18,7 +18,7 @@ from speedrun.project import Project
 from speedrun.records.legacy import PublicBoard as Published
 from speedrun.records.legacy import read_board
 from speedrun.records.legacy_rows import FLAGS
-from speedrun.scoring import Noise, Verdict, check_runs, judge, pareto_front, reaching
+from speedrun.scoring import Dominance, Noise, Verdict, check_runs, judge, pareto_front, reaching
 from speedrun.scoring.comparison import compare_arms
 from speedrun.scoring.table import all_arms
 
@@ -47,6 +47,7 @@ def public_board(project: Project) -> PublicBoard | None:
     runs = ranked[ranked["candidate"].isin(suites)]
     check_runs(runs)
     arms = all_arms(runs)
+    dominance = Dominance.of(arms)
     verdicts = {}
     if BASELINE in suites:
         base, noise = arms[BASELINE], Noise.assumed()
@@ -55,7 +56,7 @@ def public_board(project: Project) -> PublicBoard | None:
             for name in suites
         }
     rungs = _rungs(ranked)
-    rows = _rows(published.runs, verdicts, {rung: ranks(verdicts, runs, rung) for rung in rungs}, rungs)
+    rows = _rows(published.runs, verdicts, {rung: ranks(verdicts, dominance, rung) for rung in rungs}, rungs)
     lines = [line for name in suites if (line := line_of(name, arms[name], project=True)) is not None]
     return PublicBoard(
         as_of=published.as_of.isoformat() if published.as_of else "",
@@ -123,9 +124,10 @@ def _rows(
 
 
 def _tracks(published: Published, ranked: pd.DataFrame) -> list[Track]:
+    rows = ranked.astype(object).where(ranked.notna(), None).to_dict("index")
+
     def hits(target: float, by: str) -> list[Hit]:
-        best = reaching(ranked, target, by).head(HITS)
-        return [_hit(row) for row in best.astype(object).where(best.notna(), None).to_dict("records")]
+        return [_hit(rows[at]) for at in reaching(ranked, target, by).head(HITS).index]
 
     return [
         Track(

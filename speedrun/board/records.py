@@ -4,9 +4,10 @@ They come from strangers, and so are data: read, checked, never run. A run's pla
 record says of itself. What cannot be compared is flagged on its row and kept; `FLAGS` says what each flag means.
 """
 
+import os
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from speedrun.candidate import SAFE_NAME
@@ -53,15 +54,13 @@ class Record:
         return self.candidate, self.rung, self.info.seed
 
 
-def results_files(project: Project) -> list[Path]:
-    """Every results file of our own, by candidate and then in ladder order."""
-    order = {rung: at for at, rung in enumerate(LADDER)}
-    found = [path for path in project.results.glob(f"*/*/{RESULTS_FILE}") if _is_ours(path)]
-    return sorted(found, key=lambda path: (path.parts[-3], order[path.parts[-2]]))
-
-
-def _is_ours(path: Path) -> bool:
-    return bool(SAFE_NAME.fullmatch(path.parts[-3])) and path.parts[-2] in LADDER
+def results_files(project: Project) -> list[tuple[str, str, Path]]:
+    """(candidate, rung, results file) of our own, by candidate and then in ladder order."""
+    if not project.results.is_dir():
+        return []
+    candidates = sorted(name for name in os.listdir(project.results) if SAFE_NAME.fullmatch(name))
+    found = ((name, rung, f"{project.results}/{name}/{rung}/{RESULTS_FILE}") for name in candidates for rung in LADDER)
+    return [(name, rung, Path(path)) for name, rung, path in found if os.path.isfile(path)]
 
 
 def read_records(project: Project) -> list[Record]:
@@ -70,19 +69,18 @@ def read_records(project: Project) -> list[Record]:
     Raises:
         SpeedrunError: for a results file that cannot be read: a board must not leave one out in silence.
     """
-    runs = []
-    for path in results_files(project):
-        infos = [run.run_info for run in read_results(path).runs]
-        runs += [(path, info, tuple(_file_flags(info, infos))) for info in sorted(infos, key=lambda info: info.seed)]
-    copies = _copies(info for _, info, _ in runs)
-    return [_record(project, path, info, flags, copies) for path, info, flags in runs]
-
-
-def _record(project: Project, path: Path, info: RunInfo, flags: tuple[str, ...], copies: set[str]) -> Record:
-    candidate, rung = path.parts[-3], path.parts[-2]
-    own = _own_flags(info, candidate, rung)
-    copied = ["copied"] if copies & set(_identities(info)) else []
-    return Record(candidate, rung, info, path.relative_to(project.root).as_posix(), (*flags, *own, *copied))
+    records, base = [], os.path.relpath(project.results, project.root)
+    for candidate, rung, path in results_files(project):
+        shown = f"{base}/{candidate}/{rung}/{RESULTS_FILE}"
+        infos = sorted((run.run_info for run in read_results(path).runs), key=lambda info: info.seed)
+        for info in infos:
+            flags = (*_file_flags(info, infos), *_own_flags(info, candidate, rung))
+            records.append(Record(candidate, rung, info, shown, flags))
+    copies = _copies(record.info for record in records)
+    return [
+        replace(record, flags=(*record.flags, "copied")) if copies & set(_identities(record.info)) else record
+        for record in records
+    ]
 
 
 def _own_flags(info: RunInfo, candidate: str, rung: str) -> Iterator[str]:

@@ -93,9 +93,15 @@ def rung_sheet(ladder: Ladder, rung: str) -> Sheet:
         for arm in arms
         if arm.beaten_by and arm.candidate != ladder.baseline
     ]
+    notes += [f"{arm.candidate}: {arm.ended}." for arm in arms if arm.ended]
     budget = LADDER[rung].budget_flops
     title = f"{rung}: {scientific(budget)} model FLOPs"
-    return Sheet(title, _RUNG_COLUMNS, [_arm(arm) for arm in arms], (), notes, _RUNG_BRIEF)
+    rows = [_arm(arm) for arm in arms]
+    if not any(arm.pull_request for arm in arms):
+        return Sheet(title, _RUNG_COLUMNS, rows, (), notes, _RUNG_BRIEF)
+    links = [Link(f"#{arm.pull_request}", arm.pull_request_url) if arm.pull_request else "–" for arm in arms]
+    with_links = [(*row, link) for row, link in zip(rows, links, strict=True)]
+    return Sheet(title, (*_RUNG_COLUMNS, "pull request"), with_links, (), notes, _RUNG_BRIEF)
 
 
 def _arm(arm: ArmRow) -> tuple[str | Link, ...]:

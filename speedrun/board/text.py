@@ -43,6 +43,8 @@ class Sheet:
 
 def plain(text: str, longest: int = LONGEST) -> str:
     """``text`` in one line, without characters that cannot be seen, cut to ``longest``."""
+    if len(text) <= longest and text.isascii() and text.isprintable():
+        return " ".join(text.split())  # nearly all text, ten times as fast
     shown = "".join(char if unicodedata.category(char)[0] not in "CZ" else " " for char in text[: 4 * longest])
     shown = " ".join(shown.split())
     return shown if len(shown) <= longest else f"{shown[: longest - 1]}…"

@@ -1,7 +1,6 @@
 """Asking, between two rungs of a ladder, whether the next is worth running; the answer is kept."""
 
 import dataclasses
-import json
 from typing import TYPE_CHECKING
 
 from speedrun.cli.options import Asked
@@ -11,9 +10,6 @@ from speedrun.records.schema import utc_now
 if TYPE_CHECKING:
     from rich.console import Console
 
-FUTILITY_FILE = "futility.jsonl"
-"""Beside the record of the rung after which it was asked: a line a decision, never rewritten."""
-
 
 def is_futile(project: Project, ask: Asked, rung: str, claimed: float, console: "Console") -> bool:
     """Whether the records up to ``rung`` leave no room for the claimed speedup at the top rung of the ladder."""
@@ -21,6 +17,7 @@ def is_futile(project: Project, ask: Asked, rung: str, claimed: float, console: 
     from speedrun.board.table import scored_table
     from speedrun.catalog import load_candidate
     from speedrun.ladder import LADDER
+    from speedrun.records.futility import Decision, keep_decision
     from speedrun.scoring import compare
     from speedrun.scoring.futility import futility
 
@@ -32,9 +29,8 @@ def is_futile(project: Project, ask: Asked, rung: str, claimed: float, console: 
     below = [each.name for each in LADDER.values() if each.ladder == ladder]
     runs = runs[(runs["candidate"] != name) | runs["rung"].isin(below[: below.index(rung) + 1])]
     found = futility(compare(runs, name, baseline), claimed, top.budget_flops)
-    with open(project.results / name / rung / FUTILITY_FILE, "a", encoding="utf-8") as file:
-        row = {"at": utc_now(), "baseline": baseline, "after_rung": rung, **dataclasses.asdict(found)}
-        file.write(json.dumps(row, allow_nan=False) + "\n")
+    decision = Decision(at=utc_now(), baseline=baseline, after_rung=rung, **dataclasses.asdict(found))
+    keep_decision(project.results / name / rung, decision)
     console.print(f"after {rung}: {found.reason}", markup=False, highlight=False, soft_wrap=True)
     if found.is_futile:
         console.print("the ladder ends here: --stop-for-futility asked for it", markup=False)

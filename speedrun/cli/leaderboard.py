@@ -31,6 +31,10 @@ def command(rung: str | None, public: bool, write: bool, check: bool, as_json: b
         raise SpeedrunError("--write, --check, --json and --csv exclude one another: choose one")
     project = find_project()
     shown = board(project)
+    if not (check or write):
+        from speedrun.board.pull_requests import with_pull_requests
+
+        shown = with_pull_requests(project, shown)
     if as_json:
         click.echo(json.dumps(shown.model_dump(mode="json"), indent=2))
         return

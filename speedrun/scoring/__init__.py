@@ -7,10 +7,10 @@ From a table of runs (`table.Run`) to words: `compare` sets a candidate against 
 from speedrun.scoring.comparison import Comparison, RungComparison, compare
 from speedrun.scoring.curve import Curve, Forecast, fit_curve, forecast
 from speedrun.scoring.estimate import LEVEL, Estimate, UndefinedError
-from speedrun.scoring.noise import Noise, pooled_noise
+from speedrun.scoring.noise import Noise, mean_interval, noises_of, pooled_noise
 from speedrun.scoring.outlook import Outlook, outlook
 from speedrun.scoring.power import pairwise_test, power_table
-from speedrun.scoring.ranking import pareto_front, rank, reaching
+from speedrun.scoring.ranking import Dominance, pareto_front, rank, reaching
 from speedrun.scoring.table import Arm, Run, arms_of, check_runs
 from speedrun.scoring.trend import Trend, trend
 from speedrun.scoring.verdict import LadderWord, RungWord, Verdict, judge
@@ -20,6 +20,7 @@ __all__ = [
     "Arm",
     "Comparison",
     "Curve",
+    "Dominance",
     "Estimate",
     "Forecast",
     "LadderWord",
@@ -37,6 +38,8 @@ __all__ = [
     "fit_curve",
     "forecast",
     "judge",
+    "mean_interval",
+    "noises_of",
     "outlook",
     "pairwise_test",
     "pareto_front",

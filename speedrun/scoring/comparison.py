@@ -11,13 +11,13 @@ import pandas as pd
 
 from speedrun.scoring.curve import Curve, Curves, fit_curve, fit_curves, leave_one_out
 from speedrun.scoring.estimate import Array, Estimate, UndefinedError, ratio_estimate, share
-from speedrun.scoring.noise import Noise, draw_means, draw_sigmas, pooled_noise
+from speedrun.scoring.noise import Noise, draw_means, draw_sigmas, noises_of
 from speedrun.scoring.power import pairwise_test
 from speedrun.scoring.speedup import interpolated_log_flops, log_speedup, mfu_ratio, speedup_through_point
 from speedrun.scoring.table import Arm, arms_of, check_runs
 
-DRAWS = 10_000
-"""So many that chance moves an interval's level by a few tenths of a per cent at most."""
+DRAWS = 4_000
+"""So many that chance moves an end of an interval by a third of a per cent of the draws (a standard error)."""
 
 
 @dataclass(frozen=True)
@@ -60,6 +60,9 @@ class Comparison:
     curve_problem: str
     """Why there is no curve."""
     noise: Noise | None
+    """Of the baseline's seeds."""
+    candidate_noise: Noise | None
+    """Of the candidate's: the same, but for `noises_of`'s exception."""
     noise_problem: str
     """Why the noise is unknown."""
     misfit_p: float | None
@@ -77,7 +80,7 @@ def compare(
 
     Args:
         runs: a table with the columns of `Run`.
-        noise: seed noise; pooled over the two if not given.
+        noise: seed noise of both; from their seeds (`noises_of`) if not given.
         seed: of the draws; the result is a function of the arguments.
 
     Raises:
@@ -105,18 +108,18 @@ def compare_arms(
         interpolate: whether to work out the check without a curve, which no ranking needs.
     """
     curve, curve_problem, other_curves = _curves_of(tuple(base.values()))
-    noise_problem = ""
+    own_noise, noise_problem = noise, ""
     if noise is None:
         try:
-            noise = pooled_noise([*base.values()] if candidate == baseline else [*base.values(), *cand.values()])
+            noise, own_noise = noises_of([*base.values()], [] if candidate == baseline else [*cand.values()])
         except UndefinedError as problem:
             noise_problem = str(problem)
     misfit = None
     if curve is not None and noise is not None and curve.spare_points:
         misfit = curve.misfit_p_value(noise.sigma, noise.degrees_of_freedom)
     pair = _Pair(
-        candidate, baseline, cand, base, curve, curve_problem, other_curves, noise, noise_problem, draws,
-        seed, interpolate,
+        candidate, baseline, cand, base, curve, curve_problem, other_curves, noise, own_noise, noise_problem,
+        draws, seed, interpolate,
     )  # fmt: skip
     return Comparison(
         candidate,
@@ -126,6 +129,7 @@ def compare_arms(
         curve=curve,
         curve_problem=curve_problem,
         noise=noise,
+        candidate_noise=own_noise,
         noise_problem=noise_problem,
         misfit_p=misfit,
     )
@@ -200,6 +204,7 @@ class _Pair:
     curve_problem: str
     other_curves: list[Curve]
     noise: Noise | None
+    candidate_noise: Noise | None
     noise_problem: str
     draws: int
     seed: int
@@ -221,9 +226,10 @@ class _Pair:
 
     @cached_property
     def _sampled(self) -> _Draws | None:
-        if self.noise is None:
+        if self.noise is None or self.candidate_noise is None:
             return None
-        sigmas = draw_sigmas(self.noise, self.cand, self.draws, self.seed)
+        whose = "" if self.candidate_noise is self.noise else self.candidate
+        sigmas = draw_sigmas(self.candidate_noise, self.cand, self.draws, self.seed, whose)
         candidate = draw_means(self.cand.values(), sigmas, _rng(self.candidate, self.seed))
         base, noise = tuple(self.base.values()), _SameNoise.of(self.noise)
         return _Draws(
@@ -276,12 +282,12 @@ class _Pair:
 
     def _p_values(self, rung: str, log_draws: Array | None) -> tuple[float | None, float | None]:
         """From the draws of ln S; where S is undefined from the losses alone, at equal compute."""
-        if self.noise is None:
+        if self.candidate_noise is None:
             return None, None
         if log_draws is not None:
             return share(~(log_draws > 0)), share(~(log_draws < 0))
         try:
-            test = pairwise_test(self.cand[rung], self.base[rung], self.noise)
+            test = pairwise_test(self.cand[rung], self.base[rung], self.candidate_noise)
         except UndefinedError:
             return None, None
         return test.p_better, test.p_worse

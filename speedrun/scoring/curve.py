@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike
-from scipy import stats
+from numpy.typing import ArrayLike, NDArray
+from scipy import special
 from scipy.optimize import elementwise
 
 from speedrun.scoring.estimate import Array, UndefinedError
@@ -93,8 +93,8 @@ class Curve:
             raise UndefinedError("three budgets leave no residual to test: the curve passes through all of them")
         squares = sum(n * r * r for n, r in zip(self.seeds, self.residuals, strict=True)) / sigma**2
         if math.isinf(degrees_of_freedom):
-            return float(stats.chi2.sf(squares, self.spare_points))
-        return float(stats.f.sf(squares / self.spare_points, self.spare_points, degrees_of_freedom))
+            return float(special.chdtrc(self.spare_points, squares))
+        return float(special.fdtrc(self.spare_points, degrees_of_freedom, squares / self.spare_points))
 
 
 def below_asymptote(bits_per_byte: float, asymptote: float) -> str:
@@ -126,10 +126,26 @@ def fit_curve(
         raise UndefinedError(
             f"the baseline has {budgets} budget(s) and a curve needs {MIN_BUDGETS}: run it at more rungs"
         )
-    fitted = fit_curves(flops, losses[None, :], weights)
-    asymptote, coefficient, exponent = (float(x[0]) for x in (fitted.asymptote, fitted.coefficient, fitted.exponent))
-    if math.isnan(exponent):
+    curve = _curve(fit_curves(flops, losses[None, :], weights), 0, flops, losses, weights)
+    if curve is None:
         raise UndefinedError("the baseline's loss does not fall with compute, so no curve describes it")
+    return curve
+
+
+@dataclass(frozen=True)
+class Curves:
+    """Many curves side by side, each field (sets,); NaN where the loss does not fall with compute."""
+
+    asymptote: Array
+    coefficient: Array
+    exponent: Array
+
+
+def _curve(fitted: "Curves", at: int, flops: Array, losses: Array, weights: NDArray[np.int_]) -> Curve | None:
+    """One of many fitted curves with the points that it was fitted to; None where the loss does not fall."""
+    asymptote, coefficient, exponent = (float(x[at]) for x in (fitted.asymptote, fitted.coefficient, fitted.exponent))
+    if math.isnan(exponent):
+        return None
     inside = EXPONENTS[0] < exponent < EXPONENTS[-1]
     return Curve(
         asymptote,
@@ -142,36 +158,29 @@ def fit_curve(
     )
 
 
-@dataclass(frozen=True)
-class Curves:
-    """Many curves side by side, each field (sets,); NaN where the loss does not fall with compute."""
-
-    asymptote: Array
-    coefficient: Array
-    exponent: Array
-
-
 def fit_curves(model_flops: ArrayLike, bits_per_byte: ArrayLike, seeds: ArrayLike) -> Curves:
     """Least-squares curves through many sets of losses at the same budgets, all at once.
 
     Args:
         model_flops: (rungs,) compute of each rung.
         bits_per_byte: (sets, rungs) losses.
-        seeds: (rungs,) weights.
+        seeds: (rungs,) or (sets, rungs) weights; 0 leaves a rung out.
     """
     flops, losses, weights = (np.asarray(x, float) for x in (model_flops, bits_per_byte, seeds))
-    weights = weights / weights.sum()
+    weights = np.broadcast_to(weights / weights.sum(axis=-1, keepdims=True), losses.shape)
     centre = np.log(flops).mean()
     log_compute = np.log(flops) - centre  # about 0, so that C^-alpha stays near 1
 
-    errors = [_solve(np.full(len(losses), exponent), losses, log_compute, weights)[2] for exponent in EXPONENTS]
-    best = np.argmin(errors, axis=0)
+    grid, sets = len(EXPONENTS), len(losses)
+    everywhere = np.repeat(EXPONENTS, sets), np.tile(losses, (grid, 1)), log_compute, np.tile(weights, (grid, 1))
+    best = np.argmin(_solve(*everywhere)[2].reshape(grid, sets), axis=0)
     exponent = EXPONENTS[best]
-    inside = np.flatnonzero((best > 0) & (best < len(EXPONENTS) - 1))
+    inside = np.flatnonzero((best > 0) & (best < grid - 1))
     if len(inside):
 
         def error(exponent: Array, of_set: Array) -> Array:
-            return _solve(exponent, losses[of_set.astype(int)], log_compute, weights)[2]
+            at = of_set.astype(int)
+            return _solve(exponent, losses[at], log_compute, weights[at])[2]
 
         bracket = tuple(EXPONENTS[best[inside] + step] for step in (-1, 0, 1))
         exponent[inside] = elementwise.find_minimum(error, bracket, args=(inside,)).x
@@ -187,15 +196,20 @@ def fit_curves(model_flops: ArrayLike, bits_per_byte: ArrayLike, seeds: ArrayLik
 def _solve(exponent: Array, losses: Array, log_compute: Array, weights: Array) -> tuple[Array, Array, Array]:
     """Asymptote, amplitude (both >= 0) and weighted squared error of each set, given its exponent."""
     shape = np.exp(-exponent[:, None] * log_compute)
-    mean_shape, mean_loss = shape @ weights, losses @ weights
+    mean_shape, mean_loss = _mean(shape, weights), _mean(losses, weights)
     spread, deviation = shape - mean_shape[:, None], losses - mean_loss[:, None]
-    amplitude = np.maximum((spread * deviation) @ weights / ((spread * spread) @ weights), 0)
+    amplitude = np.maximum(_mean(spread * deviation, weights) / _mean(spread * spread, weights), 0)
     asymptote = mean_loss - amplitude * mean_shape
-    through_zero = ((shape * losses) @ weights) / ((shape * shape) @ weights)
+    through_zero = _mean(shape * losses, weights) / _mean(shape * shape, weights)
     amplitude = np.where(asymptote < 0, through_zero, amplitude)
     asymptote = np.maximum(asymptote, 0)
-    error = (losses - asymptote[:, None] - amplitude[:, None] * shape) ** 2 @ weights
+    error = _mean((losses - asymptote[:, None] - amplitude[:, None] * shape) ** 2, weights)
     return asymptote, amplitude, error
+
+
+def _mean(values: Array, weights: Array) -> Array:
+    """Each set's weighted mean over rungs."""
+    return np.einsum("sr,sr->s", values, weights)
 
 
 def leave_one_out(curve: Curve) -> list[Curve]:
@@ -205,16 +219,13 @@ def leave_one_out(curve: Curve) -> list[Curve]:
     """
     if not curve.spare_points:
         return []
-    losses = [curve.loss(flops) + residual for flops, residual in zip(curve.budgets, curve.residuals, strict=True)]
-    points = list(zip(curve.budgets, losses, curve.seeds, strict=True))
-    curves = []
-    for left_out in range(len(points)):
-        budgets, kept, seeds = zip(*(points[:left_out] + points[left_out + 1 :]), strict=True)
-        try:
-            curves.append(fit_curve(budgets, kept, seeds))
-        except UndefinedError:
-            continue
-    return curves
+    flops, seeds = np.array(curve.budgets), np.array(curve.seeds)
+    losses = np.array([curve.loss(c) + residual for c, residual in zip(curve.budgets, curve.residuals, strict=True)])
+    kept = ~np.eye(len(flops), dtype=bool)
+    fitted = fit_curves(flops, np.tile(losses, (len(flops), 1)), seeds * kept)
+    enough = [at for at in range(len(flops)) if len(np.unique(flops[kept[at]])) >= MIN_BUDGETS]
+    curves = [_curve(fitted, at, flops[kept[at]], losses[kept[at]], seeds[kept[at]]) for at in enough]
+    return [each for each in curves if each is not None]
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,8 @@
 """Seed noise: how much bits per byte vary between seeds of one recipe, and how well that is known.
 
-All arms that are compared share one pooled sigma. At a rung where one of them has `OWN_SIGMA_FROM` seeds or
-more, there are enough to use the rung's own, as noise may differ between rungs.
+Two methods are compared by the baseline's noise, so that everybody is measured by one (`noises_of` says when not).
+It is one sigma, pooled over the rungs; a rung where one arm has `OWN_SIGMA_FROM` seeds or more uses its own, as noise
+may differ between rungs.
 """
 
 import math
@@ -12,12 +13,18 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 
 import numpy as np
-from scipy import stats
+from scipy import special
 
-from speedrun.scoring.estimate import Array, UndefinedError
+from speedrun.scoring.estimate import LEVEL, Array, UndefinedError
 from speedrun.scoring.table import Arm
 
 OWN_SIGMA_FROM = 5
+
+ENOUGH_DEGREES = 4
+"""Degrees of freedom (three seeds at two rungs) from which a method's seeds alone tell its noise."""
+NOISIER = 0.05
+"""p of the F test below which a candidate's seeds are taken to differ more than the baseline's. Not strict, for a
+noisy candidate that is not found out gets intervals far too narrow; looser still, and all become too wide."""
 
 ASSUMED_SIGMA = 0.0004
 """Bits per byte. What a comparison of public rows assumes: they have one seed each, and so show no noise of
@@ -86,15 +93,69 @@ def _own_noise(rung: str, arms: Sequence[Arm]) -> Noise:
     return Noise(sigma, degrees, f"measured at {rung} alone, {degrees} degrees of freedom")
 
 
-def draw_sigmas(noise: Noise, rungs: Iterable[str], draws: int, seed: int) -> dict[str, Array]:
+def noises_of(baseline: Sequence[Arm], candidate: Sequence[Arm]) -> tuple[Noise, Noise]:
+    """The noise of the baseline's arms and of the candidate's, where the two are compared.
+
+    Both are the baseline's own, so that no candidate narrows its interval by few or lucky seeds. A candidate whose
+    seeds differ more (F test, `NOISIER`) has its own. Whatever rests on fewer than `ENOUGH_DEGREES` degrees of freedom
+    is pooled over the two instead.
+
+    Raises:
+        UndefinedError: where no noise is known.
+    """
+    theirs = _noise_or_none(baseline)
+    if theirs is None or theirs.degrees_of_freedom < ENOUGH_DEGREES:
+        both = pooled_noise([*baseline, *candidate])
+        return both, both
+    own = _noise_or_none(candidate)
+    if own is None:
+        return theirs, theirs
+    ratio = (own.sigma / theirs.sigma) ** 2
+    if special.fdtrc(own.degrees_of_freedom, theirs.degrees_of_freedom, ratio) >= NOISIER:
+        return theirs, theirs
+    return theirs, own if own.degrees_of_freedom >= ENOUGH_DEGREES else pooled_noise([*baseline, *candidate])
+
+
+def _noise_or_none(arms: Sequence[Arm]) -> Noise | None:
+    try:
+        return pooled_noise(arms)
+    except UndefinedError:
+        return None
+
+
+def mean_interval(arm: Arm, noise: Noise, level: float = LEVEL) -> tuple[float, float]:
+    """Student's interval of an arm's true mean, in bits per byte."""
+    own = noise.at(arm.rung)
+    half = student_quantile(own.degrees_of_freedom, (1 + level) / 2) * own.sigma / math.sqrt(arm.seeds)
+    return arm.bits_per_byte - half, arm.bits_per_byte + half
+
+
+# From scipy.special, for scipy.stats takes longer to import than a board of many records takes to make.
+
+
+@lru_cache
+def student_quantile(degrees: float, below: float) -> float:
+    """Student's t with a share ``below`` under it; the normal's for ``inf`` degrees of freedom."""
+    return float(special.ndtri(below) if math.isinf(degrees) else special.stdtrit(degrees, below))
+
+
+def student_share_below(degrees: float, t: float) -> float:
+    """The share of Student's distribution below ``t``; of the normal for ``inf`` degrees of freedom."""
+    return float(special.ndtr(t) if math.isinf(degrees) else special.stdtr(degrees, t))
+
+
+def draw_sigmas(noise: Noise, rungs: Iterable[str], draws: int, seed: int, whose: str = "") -> dict[str, Array]:
     """Draws (draws,) of each rung's sigma that its seeds allow: sigma sqrt(v / chi-square_v).
 
-    Rungs that share the pooled sigma share its draws.
+    Rungs that share the pooled sigma share its draws, and so do two methods that share a noise.
+
+    Args:
+        whose: who has this noise for its own, and so draws of its own.
     """
     found = {}
     for rung in rungs:
         own = noise.at(rung)
-        stream = "" if own is noise else rung
+        stream = whose if own is noise else f"{whose} {rung}"
         found[rung] = _draw_sigma(own.sigma, own.degrees_of_freedom, stream, draws, seed)
     return found
 
@@ -103,8 +164,8 @@ def draw_sigmas(noise: Noise, rungs: Iterable[str], draws: int, seed: int) -> di
 def _draw_sigma(sigma: float, degrees: float, stream: str, draws: int, seed: int) -> Array:
     if math.isinf(degrees):
         return np.full(draws, sigma)
-    uniform = np.random.default_rng([seed, zlib.crc32(stream.encode())]).random(draws)
-    return sigma * np.sqrt(degrees / stats.chi2.ppf(uniform, degrees))
+    rng = np.random.default_rng([seed, zlib.crc32(stream.encode())])
+    return sigma * np.sqrt(degrees / rng.chisquare(degrees, draws))
 
 
 def draw_means(arms: Iterable[Arm], sigmas: Mapping[str, Array], rng: np.random.Generator) -> dict[str, Array]:

@@ -9,12 +9,12 @@ from bisect import bisect_left
 from dataclasses import dataclass
 
 import pandas as pd
-from scipy import stats
+from scipy import special
 from scipy.optimize import root_scalar
 
 from speedrun.scoring.curve import Curve
 from speedrun.scoring.estimate import LEVEL, UndefinedError
-from speedrun.scoring.noise import Noise
+from speedrun.scoring.noise import Noise, student_quantile, student_share_below
 from speedrun.scoring.table import SAME_BUDGET, Arm
 
 EVIDENCE = 0.01
@@ -55,15 +55,14 @@ def pairwise_test(first: Arm, second: Arm, noise: Noise, level: float = LEVEL) -
         )
     here = noise.at(first.rung)
     error = here.sigma * math.sqrt(1 / first.seeds + 1 / second.seeds)
-    t = stats.norm() if math.isinf(here.degrees_of_freedom) else stats.t(here.degrees_of_freedom)
     difference = first.bits_per_byte - second.bits_per_byte
-    half = t.ppf((1 + level) / 2) * error
+    half = student_quantile(here.degrees_of_freedom, (1 + level) / 2) * error
     return PairwiseTest(
         difference,
-        low=float(difference - half),
-        high=float(difference + half),
-        p_better=float(t.cdf(difference / error)),
-        p_worse=float(t.sf(difference / error)),
+        low=difference - half,
+        high=difference + half,
+        p_better=student_share_below(here.degrees_of_freedom, difference / error),
+        p_worse=student_share_below(here.degrees_of_freedom, -difference / error),
     )
 
 
@@ -77,9 +76,10 @@ def power(lower: float, seeds: int, noise: Noise, new_seeds: int) -> float:
     """
     shift = lower / (noise.sigma * math.sqrt(2 / seeds))
     degrees = noise.degrees_of_freedom + new_seeds
+    threshold = student_quantile(degrees, 1 - EVIDENCE)
     if math.isinf(degrees):
-        return float(stats.norm.sf(stats.norm.isf(EVIDENCE) - shift))
-    return float(stats.nct.sf(stats.t.isf(EVIDENCE, degrees), degrees, shift))
+        return float(special.ndtr(shift - threshold))
+    return float(1 - special.nctdtr(degrees, shift, threshold))
 
 
 def detectable_loss(seeds: int, noise: Noise) -> float:

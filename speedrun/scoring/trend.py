@@ -49,8 +49,8 @@ def trend(comparison: Comparison) -> Trend:
         reason = "the noise leaves the speedup open at all rungs but one"
         return Trend(headline, Estimate.undefined(reason))
     used = weights > 0
-    design = np.column_stack([np.ones(len(rungs)), log_compute])[used] * np.sqrt(weights[used])[:, None]
-    solver = np.linalg.pinv(design)[1] * np.sqrt(weights[used])  # (rungs,): the slope is linear in ln S
+    off_mean = log_compute - np.average(log_compute, weights=weights)
+    solver = (weights * off_mean / (weights * off_mean**2).sum())[used]  # (rungs,): the slope is linear in ln S
     slope = float(solver @ log_values[used])
     if not draws:
         return Trend(headline, Estimate(slope, reason=comparison.noise_problem))

@@ -87,13 +87,14 @@ def _judge_rung(rung: RungComparison, comparison: Comparison) -> RungVerdict:
 
 
 def _seeds_to_settle(rung: RungComparison, comparison: Comparison) -> int | None:
-    assert comparison.noise is not None  # there is a p
+    assert comparison.candidate_noise is not None  # there is a p
     difference = abs(rung.baseline.bits_per_byte - rung.candidate.bits_per_byte)
     if comparison.curve is not None and rung.speedup.value is not None:
         # At equal compute, whatever each spent.
         at_equal = comparison.curve.loss_at_speedup(rung.baseline.bits_per_byte, rung.speedup.value)
         difference = abs(rung.baseline.bits_per_byte - at_equal)
-    seeds = seeds_to_show(difference, comparison.noise.at(rung.rung), rung.candidate.seeds + rung.baseline.seeds)
+    noise = comparison.candidate_noise.at(rung.rung)
+    seeds = seeds_to_show(difference, noise, rung.candidate.seeds + rung.baseline.seeds)
     # This many were not enough this time, though their chance was good.
     already = min(rung.candidate.seeds, rung.baseline.seeds)
     return seeds if seeds is None else max(seeds, already + 1)

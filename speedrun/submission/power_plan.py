@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from speedrun.board.noise import comparison_noise
 from speedrun.board.public import BASELINE as PUBLIC_BASELINE
 from speedrun.board.public import board_file
 from speedrun.board.records import read_records
@@ -17,7 +16,7 @@ from speedrun.project import Project
 from speedrun.records.legacy import read_board
 from speedrun.records.preregistrations import Plan
 from speedrun.records.store import RESULTS_FILE
-from speedrun.scoring import Arm, Curve, Noise, UndefinedError, arms_of, fit_curve
+from speedrun.scoring import Arm, Curve, Noise, UndefinedError, arms_of, fit_curve, pooled_noise
 from speedrun.scoring.power import EVIDENCE, MOST_SEEDS, POWER, detectable_loss, seeds_to_show
 
 TOO_MANY = f"more than {MOST_SEEDS}"
@@ -67,11 +66,13 @@ def power_basis(project: Project, baseline: str, ladder: LadderName) -> PowerBas
             raise
         curve = _curve(public)
         caveats.append(f"The curve is borrowed from Marin's public board ({PUBLIC_BASELINE}): {problem}.")
-    noise = comparison_noise(list(arms.values()), [])
-    if noise is None:
+    try:
+        noise = pooled_noise(list(arms.values()))
+    except UndefinedError:
+        noise = Noise.assumed()
         caveats.append(f"The noise is an assumption until {baseline} has several seeds on this ladder.")
     seeds = {rung: arm.seeds for rung, arm in arms.items()}
-    return PowerBasis(curve, noise or Noise.assumed(), seeds, tuple(caveats))
+    return PowerBasis(curve, noise, seeds, tuple(caveats))
 
 
 def power_sheet(project: Project, plan: Plan) -> Sheet:

@@ -161,18 +161,18 @@ def tolerance_of(project: Project, info: RunInfo) -> tuple[float, str]:
     """
     from scipy import stats
 
-    from speedrun.board.noise import comparison_noise
     from speedrun.board.records import read_records
     from speedrun.board.table import scored_table
     from speedrun.ladder import LADDER
-    from speedrun.scoring import arms_of
+    from speedrun.scoring import UndefinedError, arms_of, noises_of
 
     ladder = LADDER[info.rung].ladder
     runs = scored_table([record for record in read_records(project) if record.ladder == ladder])
     names = set(runs["candidate"])
     arms = {name: list(arms_of(runs, name).values()) for name in {info.candidate, info.baseline} & names}
-    noise = comparison_noise(arms.get(info.baseline, []), arms.get(info.candidate, []))
-    if noise is None:
+    try:
+        _, noise = noises_of(arms.get(info.baseline, []), arms.get(info.candidate, []))
+    except UndefinedError:
         return UNKNOWN_NOISE * info.bits_per_byte, f"unknown: {UNKNOWN_NOISE:.1%} of the score is allowed"
     here = noise.at(info.rung)
     quantile = stats.norm if math.isinf(here.degrees_of_freedom) else stats.t(here.degrees_of_freedom)

@@ -10,6 +10,7 @@ import pytest
 from speedrun.board import build
 from speedrun.board.build import board
 from speedrun.board.markdown import board_markdown, pages
+from speedrun.board.pairs import report
 from speedrun.errors import SpeedrunError
 from speedrun.project import Project
 
@@ -113,6 +114,37 @@ def test_badges_come_from_what_lies_beside_the_record(writer) -> None:
     row = at(writer.board(), "odd", "micro_1")
     assert row.badges == ["gate 1", "single seed", "dirty tree", "edge of search"]
     assert (row.search_runs, row.search_flops) == (2, 6e11)
+
+
+def test_a_ladder_that_was_ended_for_futility_says_so_until_it_goes_on(writer) -> None:
+    writer.ladder({"adamw": 1.0, "futile": 0.95}, ("micro_1", "micro_2"))
+    decision = {"at": "2026-12-01 00:00:00 UTC", "baseline": "adamw", "after_rung": "micro_2", "is_futile": True}
+    decision |= {"claimed_speedup": 1.05, "highest_speedup": 0.9731, "reason": "<b>no room</b>"}
+    file = writer.project.results / "futile" / "micro_2" / "futility.jsonl"
+    file.write_text(json.dumps(decision | {"is_futile": False}) + "\n" + json.dumps(decision) + "\n")
+    shown = writer.board()
+    assert at(shown, "futile", "micro_2").badges == ["ended early"]
+    assert at(shown, "futile", "micro_1").badges == []
+    assert "futile: its ladder was ended after micro_2" in board_markdown(shown)
+    said = report(writer.project, ["futile"], None).whole or report(writer.project, ["futile"], None).steps
+    assert "1.05 was claimed" in said[0].ended and "at most 0.9731" in said[0].ended
+    writer.arm("futile", "micro_3", 0.95)
+    assert at(writer.board(), "futile", "micro_2").badges == []
+    file.write_text("damaged")
+    assert at(writer.board(), "futile", "micro_2").ended == ""
+
+
+def test_compare_and_the_board_show_the_same_interval(writer) -> None:
+    writer.ladder({"adamw": 1.0, "faster": 1.3})
+    wild = {42: -0.02, 43: 0.0, 44: 0.02}
+    for rung in ("micro_1", "micro_2", "micro_3"):
+        writer.arm("wild", rung, 1.3, change=lambda info: info.update(bits_per_byte=1.9 + wild[info["seed"]]))
+    shown = writer.board()
+    for name in ("faster", "wild"):
+        (pair,) = report(writer.project, [name], None).steps
+        for rung in pair.rungs:
+            row = at(shown, name, rung.rung)
+            assert (row.speedup, row.bits_per_byte) == (rung.speedup, rung.candidate.bits_per_byte)
 
 
 def test_targets_name_who_gets_there_with_least_compute(known_board) -> None:

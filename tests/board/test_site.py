@@ -178,6 +178,29 @@ def test_opening_a_run_and_its_difference_from_another(reader: Reader) -> None:
 
 
 @pytest.mark.slow
+def test_a_long_table_loads_its_first_rows_and_the_rest_when_asked(browser: Any, writer: Any, tmp_path: Path) -> None:
+    writer.ladder({"adamw": 1.0})
+    for at in range(150):
+        writer.arm(f"method_{at:03d}", "micro_1", 0.7 + 0.001 * at, seeds=1)
+    build_site(writer.project, tmp_path / "out")
+    reader = Reader(browser, tmp_path / "out")
+    page = reader.open("index.html#rung=micro_1")
+    rest = "document.querySelectorAll('script[src*=rest]').length"
+    assert len(reader.names()) == 100 and page.evaluate(rest) == 0
+    assert page.locator("#count").inner_text() == "151 rows"
+    page.get_by_role("button", name="Show more").click()
+    page.wait_for_function("document.querySelectorAll('#table tbody tr').length === 151")
+    assert reader.names()[:2] == ["adamw", "method_149"] and reader.names()[-1] == "method_000"
+    assert page.evaluate(rest) == 1 and not page.get_by_role("button", name="Show more").is_visible()
+    page = reader.open("index.html#rung=micro_1&sort=bits+per+byte&dir=down")
+    assert reader.names()[0] == "method_000"  # it stands in the rest
+    page = reader.open("index.html#rung=micro_1&q=method_001")
+    assert reader.names() == ["method_001"] and page.locator("#count").inner_text() == "1 of 151 rows"
+    assert reader.problems == []
+    reader.context.close()
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_a_phone_needs_no_sideways_scrolling(browser: Any, site: Path, scheme: str) -> None:
     reader = Reader(browser, site, color_scheme=scheme)

@@ -32,7 +32,10 @@ def test_ninety_per_cent_intervals_on_a_small_ladder(simulation) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["3 seeds below, 1 above", "gain that grows", "micro ladder", "2 degrees of freedom"])
+@pytest.mark.parametrize(
+    "name",
+    ["3 seeds below, 1 above", "gain that grows", "noisier candidate", "micro ladder", "2 degrees of freedom"],
+)
 def test_ninety_per_cent_intervals(simulation, name: str) -> None:
     found = simulation.measure(scenario(simulation, name), repeats=400, draws=600)
     # Four hundred repeats: a standard error of 1.5 %.

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from speedrun.scoring import Arm, Noise, UndefinedError, pooled_noise
+from speedrun.scoring import Arm, Noise, UndefinedError, mean_interval, noises_of, pooled_noise
 from speedrun.scoring.noise import draw_means, draw_sigmas
 
 
@@ -57,3 +57,45 @@ def test_a_rung_with_five_seeds_keeps_its_own_noise() -> None:
     assert noise.at("300m").sigma == pytest.approx(math.sqrt((2.2e-6 + 5e-7) / 5))
     assert noise.at("300m").degrees_of_freedom == 5
     assert drawn(quiet[0], noise, 20_000).std() < 0.001 < 0.02 < drawn(loud, noise, 20_000).std()
+
+
+def test_everybody_is_measured_by_the_baselines_noise() -> None:
+    base = [arm([1.0, 1.1, 1.05], "30m"), arm([0.9, 1.0, 0.95], "75m")]
+    lucky = [arm([0.9, 0.9001], "30m")]
+    theirs, own = noises_of(base, lucky)
+    # Squares 2 x 0.005 over 2 x 2 degrees of freedom.
+    assert theirs is own and theirs.sigma == pytest.approx(0.05) and theirs.degrees_of_freedom == 4
+    assert noises_of(base, [arm([0.9], "30m")])[1].sigma == pytest.approx(0.05)
+
+
+def test_a_candidate_that_varies_more_has_its_own_noise() -> None:
+    base = [arm([1.0, 1.1, 1.05], "30m"), arm([0.9, 1.0, 0.95], "75m")]
+    noisy = [arm([1.0, 1.3, 1.15], "30m"), arm([0.9, 1.2, 1.05], "75m")]
+    theirs, own = noises_of(base, noisy)
+    # Three times the sigma: F = 9 with 4 and 4 degrees of freedom has p = 0.028.
+    assert (theirs.sigma, own.sigma) == (pytest.approx(0.05), pytest.approx(0.15))
+    # F = 3.24 has p = 0.14.
+    assert noises_of(base, [arm([1.0, 1.18, 1.09], "30m"), arm([0.9, 1.08, 0.99], "75m")])[1].sigma < 0.051
+
+
+def test_few_seeds_tell_no_noise_of_their_own() -> None:
+    base = [arm([1.0, 1.1, 1.05], "30m"), arm([0.9, 1.0, 0.95], "75m")]
+    _, own = noises_of(base, [arm([1.0, 1.4], "30m")])
+    # F = 0.08 / 0.0025 = 32 with 1 and 4 degrees of freedom; pooled: (0.08 + 0.01) / 5.
+    assert own.sigma == pytest.approx(math.sqrt(0.09 / 5)) and own.degrees_of_freedom == 5
+    theirs, own = noises_of(base[:1], [arm([1.0, 1.4], "30m")])
+    assert theirs is own and own.degrees_of_freedom == 3
+    with pytest.raises(UndefinedError, match="single seed"):
+        noises_of([arm([1.0])], [arm([1.0])])
+
+
+@pytest.mark.parametrize(("seeds", "quantile"), [(2, 6.313752), (3, 2.919986), (6, 2.015048)])
+def test_the_interval_of_a_mean_is_students(seeds: int, quantile: float) -> None:
+    # 95 % quantiles of Student's t with 1, 2 and 5 degrees of freedom, from a table.
+    own = arm([1.0 + 0.1 * at for at in range(seeds)])
+    noise = pooled_noise([own])
+    low, high = mean_interval(own, noise)
+    half = quantile * noise.sigma / math.sqrt(seeds)
+    assert (low, high) == pytest.approx((own.bits_per_byte - half, own.bits_per_byte + half), rel=1e-6)
+    low, high = mean_interval(own, Noise.assumed(0.2))
+    assert (high - low) / 2 == pytest.approx(1.644854 * 0.2 / math.sqrt(seeds), rel=1e-6)

@@ -8,9 +8,10 @@ import pandas as pd
 import pytest
 
 from speedrun.records.legacy import PublicBoard
-from speedrun.scoring import Comparison, Curve, Noise, arms_of, compare, fit_curve, rank
+from speedrun.scoring import Comparison, Curve, Dominance, Noise, arms_of, compare, fit_curve, rank
 from speedrun.scoring.power import detectable_loss
 from speedrun.scoring.speedup import speedup_through_point
+from speedrun.scoring.table import all_arms
 
 BASELINE = "adamw_llama_scaling"
 
@@ -84,7 +85,9 @@ def comparisons(public_runs) -> list[Comparison]:
 
 @pytest.mark.parametrize("rung", ["130m", "300m", "520m", "1_2b"])
 def test_what_loses_everywhere_never_ranks_above_what_beats_it(public_runs, comparisons, rung: str) -> None:
-    table = rank(comparisons, public_runs, rung).set_index("candidate")
+    arms = all_arms(public_runs)
+    compared = Dominance.of({each.candidate: arms[each.candidate] for each in comparisons})
+    table = rank(comparisons, compared, rung).set_index("candidate")
     splash = "hackable_transformer_starter/attnsink/splash"
     assert table.at[f"{splash}/default_x4", "rank"] > table.at[f"{splash}/default_lr", "rank"]
     assert f"{splash}/default_lr" in table.at[f"{splash}/default_x4", "beaten_by"]

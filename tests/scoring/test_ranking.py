@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from speedrun.scoring import Comparison, Noise, compare, pareto_front, rank, reaching
-from speedrun.scoring.ranking import dominators
+from speedrun.scoring import Comparison, Dominance, Noise, compare, pareto_front, rank, reaching
+from speedrun.scoring.table import all_arms
 
 BUDGETS = {"a": 1e17, "b": 1e18, "c": 1e19}
 BASE = {"a": 1.5, "b": 1.3, "c": 1.17}
@@ -24,7 +24,13 @@ def compared(losses: dict[str, dict[str, float]]) -> tuple[list[Comparison], pd.
 
 
 def ranked(losses: dict[str, dict[str, float]]) -> pd.DataFrame:
-    return rank(*compared(losses), "c")
+    comparisons, runs = compared(losses)
+    return rank(comparisons, Dominance.of(all_arms(runs)), "c")
+
+
+def dominators(runs: pd.DataFrame) -> dict[str, set[str]]:
+    found = Dominance.of(all_arms(runs))
+    return {name: {found.names[at] for at in found.above(name)} for name in found.names}
 
 
 def test_the_front_holds_what_nothing_beats() -> None:
@@ -100,7 +106,7 @@ def test_different_baselines_are_not_ranked_together() -> None:
     runs = table({"base": BASE, "other": BASE})
     comparisons = [compare(runs, "base", "other", noise=Noise.assumed()), compare(runs, "other", "base")]
     with pytest.raises(ValueError, match="different baselines"):
-        rank(comparisons, runs, "c")
+        rank(comparisons, Dominance.of(all_arms(runs)), "c")
 
 
 LOSS = st.integers(1, 30).map(lambda steps: 1.0 + steps / 100)
@@ -113,7 +119,7 @@ LOSS = st.integers(1, 30).map(lambda steps: 1.0 + steps / 100)
 def test_nobody_ranks_above_whoever_beats_them_everywhere(losses: dict[str, dict[str, float]]) -> None:
     comparisons, runs = compared(losses)
     for rung in BUDGETS:
-        found = rank(comparisons, runs, rung).dropna(subset="rank")
+        found = rank(comparisons, Dominance.of(all_arms(runs)), rung).dropna(subset="rank")
         position = dict(zip(found["candidate"], found["rank"], strict=True))
         assert sorted(position.values()) == list(range(1, len(position) + 1))
         for name, better in dominators(runs).items():

@@ -8,8 +8,9 @@ from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from speedrun.board.build import board
-from speedrun.board.model import Board, CandidateInfo
+from speedrun.board.build import board, without_collector
+from speedrun.board.model import Board
+from speedrun.board.pull_requests import with_pull_requests
 from speedrun.board.records import Record, read_records
 from speedrun.board.site.payload import boards, page_of, run_id
 from speedrun.board.site.runs import configuration, loss_curve, run_facts
@@ -29,7 +30,12 @@ def build_site(project: Project, out: Path) -> int:
     Raises:
         SpeedrunError: for a record that cannot be read, or a folder that holds something else.
     """
-    records, shown = read_records(project), board(project)
+    with without_collector():
+        return _build_site(project, out)
+
+
+def _build_site(project: Project, out: Path) -> int:
+    records, shown = read_records(project), with_pull_requests(project, board(project))
     _prepare(out)
     pages = Environment(
         loader=PackageLoader("speedrun.board.site"), autoescape=True, undefined=StrictUndefined, trim_blocks=True
@@ -38,7 +44,7 @@ def build_site(project: Project, out: Path) -> int:
     try:
         _write_assets(out)
         _write_boards(out, pages, shown)
-        _write_runs(project, out, pages, records, shown.candidates)
+        _write_runs(project, out, pages, records, shown)
     except OSError as error:
         raise SpeedrunError(f"{error.filename or out} cannot be written: {error.strerror}") from None
     return len(records)
@@ -72,9 +78,9 @@ def _write_boards(out: Path, pages: Environment, shown: Board) -> None:
     tabs = []
     for page, tables in boards(shown):
         tabs.append((page["key"], page["title"]))
-        _write_data(out / "data" / f"{page['key']}.js", page["key"], page)
+        _write_data(out / "data" / f"{page['key']}.js", page["key"], _rounded(page))
         for name, table in tables.items():
-            _write_data(out / "data" / page["key"] / f"{name}.js", f"{page['key']}/{name}", table)
+            _write_data(out / "data" / page["key"] / f"{name}.js", f"{page['key']}/{name}", _rounded(table))
     (out / "index.html").write_text(pages.get_template("index.html").render(tabs=tabs), encoding="utf-8")
 
 
@@ -82,7 +88,7 @@ def _write_data(path: Path, key: str, content: Any) -> None:
     """Data as a script, for a page opened as a file may load scripts and no JSON."""
     path.parent.mkdir(parents=True, exist_ok=True)
     # Only ASCII: no character of a record can end the script or a line.
-    text = json.dumps(_rounded(content), separators=(",", ":"), allow_nan=False)
+    text = json.dumps(content, separators=(",", ":"), allow_nan=False)
     path.write_text(f"speedrunData({json.dumps(key)},{text});\n", encoding="ascii")
 
 
@@ -97,11 +103,10 @@ def _rounded(content: Any) -> Any:
     return content
 
 
-def _write_runs(
-    project: Project, out: Path, pages: Environment, records: Sequence[Record], candidates: Sequence[CandidateInfo]
-) -> None:
+def _write_runs(project: Project, out: Path, pages: Environment, records: Sequence[Record], shown: Board) -> None:
     template = pages.get_template("run.html")
-    about = {each.name: each for each in candidates}
+    about = {each.name: each for each in shown.candidates}
+    arms = {arm.record: arm for ladder in shown.ladders for arm in ladder.arms}
     seen: set[str] = set()
     for record in records:
         name = run_id(*record.key)
@@ -116,7 +121,7 @@ def _write_runs(
             rung=record.rung,
             seed=record.info.seed,
             hypothesis=plain(record.info.description, 2000),
-            groups=run_facts(record, about.get(record.candidate)),
+            groups=run_facts(record, arms[record.path], about.get(record.candidate)),
         )
         path.write_text(text, encoding="utf-8")
         data = {"curve": loss_curve(project, record), "configuration": configuration(record)}

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from speedrun.board.model import ArmRow, Figure, Ladder, Line, PublicBoard, PublicRow
-from speedrun.board.text import bits, plain, ratio, scientific
+from speedrun.board.text import plain, ratio, scientific
 from speedrun.ladder import LADDER
 
 NAMED = 12
@@ -49,7 +49,7 @@ def _pareto(arms: Sequence[ArmRow], named: Sequence[str]) -> list[dict[str, Any]
             "err": [] if name == "others" else [_half(arm.bits_per_byte) for arm in group],
             "x": {cost: _known([getattr(arm, field) for arm in group]) for cost, field in COSTS.items()},
             "y": [round(_score(arm), 5) for arm in group],
-            "text": [f"{plain(arm.candidate, 40)} at {arm.rung}: {bits(arm.bits_per_byte)}" for arm in group],
+            "text": [f"{plain(arm.candidate, 40)} at {arm.rung}" for arm in group],
         }
         for name, group in groups.items()
         if group
@@ -132,7 +132,7 @@ def public_charts(public: PublicBoard) -> dict[str, Any]:
                 "err": [],
                 "x": {cost: [getattr(row, field) for row in group] for cost, field in costs.items()},
                 "y": [row.bits_per_byte for row in group],
-                "text": [f"{plain(r.name, 60)}: {r.bits_per_byte:.4f}, {scientific(r.model_flops)}" for r in group],
+                "text": [plain(row.name, 60) for row in group],
             }
             for name, group in groups.items()
         ],

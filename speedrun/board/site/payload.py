@@ -8,7 +8,7 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from speedrun.board.badges import BADGES, GOOD
+from speedrun.board.badges import BADGES, GOOD, NEUTRAL
 from speedrun.board.model import ArmRow, Board, Figure, Ladder, PublicBoard, PublicRow, Track
 from speedrun.board.sheets import CLAIMS_NOTHING
 from speedrun.board.site.charts import charts, public_charts, short, top_rung
@@ -36,6 +36,7 @@ _ARM_COLUMNS = (
     ("parameters", "All, and of a sparse model those that a token passes through"),
     ("tokens", "Tokens trained on"),
     ("date", "Day of the latest run"),
+    ("pull request", "The one that brought the record, by the repository's history"),
 )
 _LADDER_COLUMNS = (
     ("rank", "By the lower end of the speedup at the largest measured rung"),
@@ -61,6 +62,10 @@ _PUBLIC_COLUMNS = (
 )
 
 
+def _tone(badge: str) -> str:
+    return "good" if badge in GOOD else "plain" if badge in NEUTRAL else "warn"
+
+
 LABELS = {
     "better": ["good", "better than the baseline"],
     "worse": ["bad", "worse than the baseline"],
@@ -69,20 +74,33 @@ LABELS = {
     "holds": ["good", "the gain holds with compute"],
     "shrinks": ["warn", "the gain shrinks with compute"],
     "unknown": ["plain", "nothing is shown about its trend"],
-    **{badge: ["good" if badge in GOOD else "warn", meaning] for badge, meaning in BADGES.items()},
+    **{badge: [_tone(badge), meaning] for badge, meaning in BADGES.items()},
     **{flag: ["warn", about.meaning] for flag, about in FLAGS.items()},
 }
 """Tone and meaning of every label."""
 
 
+FIRST = 100
+"""Rows of a table that the first view loads; the page fetches the rest when they are sorted, filtered or asked for."""
+
+
 def boards(board: Board) -> Iterator[tuple[Payload, dict[str, Payload]]]:
-    """For each ladder, and the historic board: (its page, its tables by name)."""
+    """For each ladder, and the historic board: (its page, its tables by name, see `_in_parts`)."""
     order = sorted(board.ladders, key=lambda ladder: ladder.name != "standard")
     about = {candidate.name: candidate.hypothesis for candidate in board.candidates}
     for ladder in order:
-        yield _ladder_page(ladder), _ladder_tables(ladder, about)
+        yield _ladder_page(ladder), dict(_in_parts(_ladder_tables(ladder, about)))
     if board.public is not None:
-        yield _public_page(board.public), {rung: _public_table(board.public, rung) for rung in board.public.rungs}
+        tables = {rung: _public_table(board.public, rung) for rung in board.public.rungs}
+        yield _public_page(board.public), dict(_in_parts(tables))
+
+
+def _in_parts(tables: dict[str, Payload]) -> Iterator[tuple[str, Payload]]:
+    """Each table with its first rows, and the rest of a long one by itself, so that a view costs what it shows."""
+    for name, table in tables.items():
+        yield name, table | {"rows": table["rows"][:FIRST], "total": len(table["rows"])}
+        if len(table["rows"]) > FIRST:
+            yield f"{name}-rest", {"rows": table["rows"][FIRST:]}
 
 
 def run_id(candidate: str, rung: str, seed: int) -> str:
@@ -172,6 +190,7 @@ def _arm_table(ladder: Ladder, rung: str, about: dict[str, str]) -> Payload:
         for arm in arms
         if arm.beaten_by and arm.candidate != ladder.baseline
     ][:20]
+    notes += [f"{arm.candidate}: {arm.ended}." for arm in arms if arm.ended][:20]
     rows = [_arm_cells(arm, whisker, about) for arm, whisker in zip(arms, whiskers, strict=True)]
     return _table(_ARM_COLUMNS, rows, [plain(note, 300) for note in notes])
 
@@ -204,7 +223,14 @@ def _arm_cells(arm: ArmRow, whisker: list[float] | None, about: dict[str, str]) 
         [count(arm.parameters), arm.parameters, f"{count(arm.sparse)} active" if arm.sparse else ""],
         [count(arm.tokens), arm.tokens],
         arm.completed,
+        _pull_request(arm),
     ]
+
+
+def _pull_request(arm: ArmRow) -> Cell:
+    if arm.pull_request is None:
+        return "–"
+    return {"t": f"#{arm.pull_request}", "v": arm.pull_request, "href": safe_target(arm.pull_request_url)}
 
 
 def page_of(candidate: str, rung: str, seed: int) -> str:

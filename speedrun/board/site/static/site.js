@@ -83,7 +83,7 @@ const flopsAxis = (title, ticks = []) => ({ type: "log", title: { text: title },
 const drawings = {
   pareto(charts, cost) {
     const traces = charts.pareto.map((group, at) => ({
-      name: group.name, x: group.x[cost], y: group.y, text: group.text, mode: "markers", hoverinfo: "text",
+      name: group.name, x: group.x[cost], y: group.y, text: group.text, mode: "markers", hovertemplate: "%{text}: %{y:.4f}",
       type: group.y.length > 500 ? "scattergl" : "scatter",
       error_y: { type: "data", array: group.err, thickness: 1.5, width: 4, color: colours()[at % 12] },
       marker: { size: 10, color: colours()[at % 12], symbol: symbols[at % 12], opacity: group.name === "others" ? .35 : .95 },
@@ -175,6 +175,15 @@ function cellElement(packed, column, at, labels) {
 const PAGE = 100;
 let shownRows = PAGE;
 
+/* The first rows stand in the table's own file; the rest is fetched when it is needed. */
+async function allRows(board, rung, table) {
+  if (table.rows.length < table.total) {
+    const rest = await load(`${board.key}/${rung}-rest`, `data/${board.key}/${rung}-rest.js`);
+    if (table.rows.length < table.total) table.rows = table.rows.concat(rest.rows);
+  }
+  return table.rows;
+}
+
 async function showTable(board) {
   const at = state(), rung = board.tables.some(([key]) => key === at.get("rung")) ? at.get("rung") : board.first;
   press($("rungs"), "rung", rung);
@@ -191,7 +200,8 @@ async function showTable(board) {
     return th;
   }));
   const wanted = (at.get("q") ?? "").toLowerCase().split(/\s+/).filter(Boolean);
-  let rows = table.rows.filter((row) => { const text = wanted.length ? searchable(row) : ""; return wanted.every((word) => text.includes(word)); });
+  const all = sort >= 0 || wanted.length || shownRows > table.rows.length ? await allRows(board, rung, table) : table.rows;
+  let rows = all.filter((row) => { const text = wanted.length ? searchable(row) : ""; return wanted.every((word) => text.includes(word)); });
   if (sort >= 0) {
     rows = [...rows].sort((a, b) => {
       const [x, y] = [valueOf(a[sort]), valueOf(b[sort])];
@@ -201,8 +211,9 @@ async function showTable(board) {
   }
   $("table").tHead.replaceChildren(head);
   $("table").tBodies[0].replaceChildren(...rows.slice(0, shownRows).map((row) => element("tr", {}, ...row.map((cell, n) => cellElement(cell, table.columns[n], n, board.labels)))));
-  $("more").hidden = rows.length <= shownRows;
-  $("count").textContent = rows.length === table.rows.length ? `${rows.length} ${rows.length === 1 ? "row" : "rows"}` : `${rows.length} of ${table.rows.length} rows`;
+  const found = wanted.length ? rows.length : table.total;
+  $("more").hidden = found <= shownRows;
+  $("count").textContent = found === table.total ? `${found} ${found === 1 ? "row" : "rows"}` : `${found} of ${table.total} rows`;
   $("table-notes").replaceChildren(...table.notes.map((note) => element("li", {}, note)));
 }
 
