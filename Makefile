@@ -24,7 +24,7 @@ lint: bootstrap ## Check style, types and shell scripts.
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/pyrefly check
-	$(BIN)/shellcheck scripts/*.sh .ci/run
+	$(BIN)/shellcheck scripts/*.sh scripts/clusters/*.sh .ci/run
 
 format: bootstrap ## Rewrite the code in the project's style.
 	$(BIN)/ruff check --fix

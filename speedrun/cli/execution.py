@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING
 
 from rich.console import Console
 
+from speedrun.cli.out_of_memory import is_out_of_memory, memory_note
 from speedrun.cli.progress import ProgressDisplay
+from speedrun.engines.engine import Engine
 from speedrun.engines.locks import process_name, release_dead
 from speedrun.engines.manifest import Manifest, write_manifest
 from speedrun.engines.watch import RunProgress, look_at
@@ -64,17 +66,15 @@ def check_results_folder(folder: Path) -> None:
 
 
 def execute(
-    project: Project, dags: Sequence["RunDag"], folders: Sequence[Path], console: Console, log: Path
+    project: Project, engine: Engine, dags: Sequence["RunDag"], folders: Sequence[Path], console: Console, log: Path
 ) -> list[Published]:
-    """Build ``dags`` on the local engine and publish each record into its folder.
+    """Build ``dags`` on ``engine`` and publish each record into its folder.
 
     Raises:
         SpeedrunError: for what the user can mend (exit 2).
         StepFailed: when a step raised (exit 1).
         KeyboardInterrupt: after saying how to resume.
     """
-    from speedrun.engines.local import LocalEngine
-
     manifests = [manifest_of(dag, folder, log) for dag, folder in zip(dags, folders, strict=True)]
     for folder in set(folders):
         check_results_folder(folder)
@@ -82,15 +82,17 @@ def execute(
     if project.store_is_local:
         release_dead(addresses)
     cached = {manifest.key for manifest in manifests if look_at(manifest).is_done}
+    engine.check([dag.resources for dag, manifest in zip(dags, manifests, strict=True) if manifest.key not in cached])
     for manifest in manifests:
         write_manifest(project, manifest)
-    engine = LocalEngine([dag.record for dag in dags])
     published: dict[str, Published] = {}
-    engine.start()
+    build = engine.build([dag.record for dag in dags])
     with ProgressDisplay(console) as display, AttemptsLog() as attempts:
         over = False
         while not over:
-            over = engine.wait(POLL_SECONDS)
+            over = build.wait(POLL_SECONDS)
+            for notice in engine.news():
+                console.print(notice, markup=False, highlight=False, soft_wrap=True)
             if project.store_is_local:
                 release_dead(addresses)
             seen = [(manifest, look_at(manifest)) for manifest in manifests]
@@ -102,8 +104,8 @@ def execute(
                     published[manifest.key] = _publish(dag, folder, manifest.key in cached)
                     attempts.end(manifest.key, "finished", published[manifest.key].info.bits_per_byte)
     done = [published[manifest.key] for manifest in manifests if manifest.key in published]
-    if engine.error is not None:
-        failure = _explain(engine.error, log)
+    if build.error is not None:
+        failure = explain(build.error, dags, log)
         if isinstance(failure, StepFailed):
             failure.published = done
         raise failure
@@ -167,7 +169,7 @@ def _storage_error(what: str) -> SpeedrunError:
     return SpeedrunError(f"{what}. Mend it and run the same command again: it goes on where it stopped.")
 
 
-def _explain(error: BaseException, log: Path) -> Exception:
+def explain(error: BaseException, dags: Sequence["RunDag"], log: Path) -> Exception:
     """The step's own error, out of the layers of runner and client around it."""
     chain: list[BaseException] = [error]
     while (cause := chain[-1].__cause__ or chain[-1].__context__) is not None and cause not in chain:
@@ -181,9 +183,12 @@ def _explain(error: BaseException, log: Path) -> Exception:
             # Tensorstore has an error of its own for it.
             return _storage_error(os.strerror(errno.ENOSPC))
     root = next((link for link in chain if not str(link).startswith(("Step failed", "1 step(s)"))), chain[-1])
-    frames = traceback.extract_tb(root.__traceback__)
-    own = [frame for frame in frames if "executor_steps" in frame.filename or "/speedrun/" in frame.filename]
-    frame = (own or frames or [None])[-1]
-    where = f"\n  at {frame.filename}:{frame.lineno}, in {frame.name}" if frame else ""
+    # An exception that comes from a worker brings its frames along: a traceback cannot be sent.
+    here = [(frame.filename, frame.lineno, frame.name) for frame in traceback.extract_tb(root.__traceback__)]
+    frames = list(getattr(root, "remote_frames", here))
+    own = [frame for frame in frames if "executor_steps" in frame[0] or "/speedrun/" in frame[0]]
+    where = "\n  at {}:{}, in {}".format(*(own or frames)[-1]) if frames else ""
     step = next((str(link).removeprefix("Step failed: ") for link in chain if str(link).startswith("Step failed")), "?")
-    return StepFailed(f"step {step} failed: {type(root).__name__}: {root}{where}\n  full log: {log}")
+    note = memory_note(dags, step) if any(map(is_out_of_memory, chain)) else ""
+    what = f"{note}\n  {type(root).__name__}: {root}" if note else f"{type(root).__name__}: {root}"
+    return StepFailed(f"step {step} failed: {what}{where}\n  full log: {log}")

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from speedrun.engines.engine import ENGINES, EngineName, engine_found
 from speedrun.errors import SpeedrunError
 
 if TYPE_CHECKING:
@@ -30,6 +31,8 @@ class Asked:
     overrides: dict[str, Any]
     checkpoint_every: float | None = None
     """Seconds."""
+    cpus_per_host: int | None = None
+    """CPUs to ask a cluster for; Marin's default if None."""
     with_baseline: bool = False
     """Whether the candidate's baseline is run beside it, where it has no record."""
 
@@ -51,10 +54,39 @@ def run_options(function: Callable[..., None]) -> Callable[..., None]:
         click.option("--corpus", help="A folder or glob of your own text, instead of the rung's data (a trial)."),
         click.option("--config", "config", type=click.Path(path_type=Path), help="YAML file with recipe fields."),
         click.option("--checkpoint-every", type=float, help="Seconds between checkpoints. [micro: 20, else 300]"),
+        click.option(
+            "--cpus-per-host", type=click.IntRange(min=1), help="CPUs to ask for. [1; on a TPU host half of them]"
+        ),
         click.option("--record-as", help="Record an overridden run in results/ under this name."),
     ):
         function = option(function)
     return function
+
+
+def engine_options(function: Callable[..., None]) -> Callable[..., None]:
+    """Click options that say where steps run."""
+    for option in (
+        click.option("--engine", type=click.Choice(ENGINES), help="Where steps run. [local; in a job of Iris, iris]"),
+        click.option("--ray-address", help="Ray cluster to join. [RAY_ADDRESS; else a Ray on this machine]"),
+    ):
+        function = option(function)
+    return function
+
+
+@dataclass(frozen=True)
+class EngineAsked:
+    """Where steps are to run."""
+
+    name: EngineName
+    ray_address: str | None = None
+
+
+def engine_asked(engine: EngineName | None, ray_address: str | None) -> EngineAsked:
+    """The options of ``engine_options``, checked."""
+    name = engine or engine_found()
+    if ray_address is not None and name != "ray":
+        raise SpeedrunError(f"--ray-address {ray_address} is for --engine ray, and the engine is {name}")
+    return EngineAsked(name, ray_address)
 
 
 RECIPE_FIELDS = {"ignore_unknown_options": True, "help_option_names": ["-h", "--help"]}
@@ -70,6 +102,7 @@ def asked(
     corpus: str | None,
     config: Path | None,
     checkpoint_every: float | None,
+    cpus_per_host: int | None,
     record_as: str | None,
     overrides: Sequence[str],
     ladder: str | None = None,
@@ -108,6 +141,7 @@ def asked(
         record_as=record_as,
         overrides=fields,
         checkpoint_every=checkpoint_every,
+        cpus_per_host=cpus_per_host,
         with_baseline=with_baseline,
     )
 
@@ -142,7 +176,16 @@ def build_dags(project: "Project", ask: Asked) -> list["RunDag"]:
         recipe = apply_overrides(loaded.recipe(rung), ask.overrides)
         for seed in ask.seeds:
             if baseline is not None:
-                dag = build_dag(project, baseline, rung, seed, spec, corpus=ask.corpus, checkpoint_every=every)
+                dag = build_dag(
+                    project,
+                    baseline,
+                    rung,
+                    seed,
+                    spec,
+                    corpus=ask.corpus,
+                    checkpoint_every=every,
+                    cpus_per_host=ask.cpus_per_host,
+                )
                 if ask.corpus is not None or not _is_recorded(project, dag):
                     dags.append(dag)
             dags.append(
@@ -157,6 +200,7 @@ def build_dags(project: "Project", ask: Asked) -> list["RunDag"]:
                     record_as=ask.record_as,
                     corpus=ask.corpus,
                     checkpoint_every=every,
+                    cpus_per_host=ask.cpus_per_host,
                 )
             )
     return dags

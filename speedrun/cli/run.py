@@ -14,8 +14,18 @@ import click
 from rich.console import Console
 
 from speedrun.cli.futility import is_futile
-from speedrun.cli.options import RECIPE_FIELDS, Asked, asked, build_dags, run_options
+from speedrun.cli.options import (
+    RECIPE_FIELDS,
+    Asked,
+    EngineAsked,
+    asked,
+    build_dags,
+    engine_asked,
+    engine_options,
+    run_options,
+)
 from speedrun.cli.output import diverted_output
+from speedrun.engines.engine import Engine, EngineName, open_engine
 from speedrun.errors import SpeedrunError
 from speedrun.project import Project, find_project
 
@@ -35,17 +45,24 @@ if TYPE_CHECKING:
     metavar="GAIN",
     help="Go rung by rung; stop when the rungs so far leave no room for this speedup at the top one, such as 1.05.",
 )
-@click.option("--engine", type=click.Choice(["local"]), default="local", show_default=True, help="Where steps run.")
+@engine_options
 @click.option("--results", type=click.Path(path_type=Path), help="Put records into this folder, not into results/.")
 @click.option("--json", "as_json", is_flag=True, help="Print the records as JSON.")
-def command(engine: str, results: Path | None, as_json: bool, claimed: float | None, **options: Any) -> None:
+def command(
+    engine: EngineName | None,
+    ray_address: str | None,
+    results: Path | None,
+    as_json: bool,
+    claimed: float | None,
+    **options: Any,
+) -> None:
     """Train, evaluate and record candidate NAME.
 
     Fields of the recipe can be set, as in --optimizer.learning_rate 0.01. Such a run is scratch: its record
     stays in the work folder unless --record-as names it. A run that was interrupted goes on where it
     stopped; one that has been made is served from the cache.
     """
-    del engine  # there is one so far
+    where = engine_asked(engine, ray_address)
     ask = asked(**options)
     if claimed is not None and (not math.isfinite(claimed) or claimed <= 0):
         raise SpeedrunError(f"--stop-for-futility takes a speedup above 0, such as 1.05, got {claimed:g}")
@@ -54,7 +71,7 @@ def command(engine: str, results: Path | None, as_json: bool, claimed: float | N
     project = find_project()
     if results is not None:
         project = dataclasses.replace(project, results_elsewhere=results.absolute())
-    published = run(project, ask, quiet=as_json, claimed=claimed)
+    published = run(project, ask, where, quiet=as_json, claimed=claimed)
     if as_json:
         click.echo(json.dumps([p.info.model_dump(by_alias=True, mode="json") for p in published], indent=2))
         return
@@ -63,7 +80,9 @@ def command(engine: str, results: Path | None, as_json: bool, claimed: float | N
     print_summary(Console(), project, ask, published)
 
 
-def run(project: Project, ask: Asked, *, quiet: bool = False, claimed: float | None = None) -> "list[Published]":
+def run(
+    project: Project, ask: Asked, where: EngineAsked, *, quiet: bool = False, claimed: float | None = None
+) -> "list[Published]":
     """Build everything that ``ask`` means, with progress on stderr. Exits with 1 when a step fails.
 
     Args:
@@ -77,13 +96,15 @@ def run(project: Project, ask: Asked, *, quiet: bool = False, claimed: float | N
         for rung in ask.rungs:
             check_results_folder(results_folder(project, ask.record_as or ask.name, rung, scratch_label=None))
     log = project.work / "logs" / f"{time.strftime('%Y%m%d-%H%M%S')}-{ask.name}-{os.getpid()}.log"
-    prepare_environment(project)
+    prepare_environment(project, where)
     with diverted_output(log) as console:
         console.quiet = quiet
         dags: list[RunDag] = []
+        engine = None
         try:
             with console.status("loading jax, levanter and marin"):
-                dags = build_dags(project, ask)
+                engine = open_engine(where.name, project.store, ray_address=where.ray_address)
+                dags = build_dags(project, on_engine(ask, engine))
                 require(project, [source for dag in dags for source, _ in dag.data.sources])
             folders = [
                 results_folder(
@@ -95,23 +116,33 @@ def run(project: Project, ask: Asked, *, quiet: bool = False, claimed: float | N
                 for dag in dags
             ]
             if claimed is None:
-                return execute(project, dags, folders, console, log)
+                return execute(project, engine, dags, folders, console, log)
             published: list[Published] = []
             for name in ask.rungs:
                 here = [(dag, at) for dag, at in zip(dags, folders, strict=True) if dag.identity.rung.name == name]
-                published += execute(project, [dag for dag, _ in here], [at for _, at in here], console, log)
+                published += execute(project, engine, [dag for dag, _ in here], [at for _, at in here], console, log)
                 if name != ask.rungs[-1] and is_futile(project, ask, name, claimed, console):
                     break
             return published
         except KeyboardInterrupt:
             console.quiet = False
             console.print(resume_hint(project, dags), markup=False)
+            if engine is not None:
+                engine.close()
             # The engine's thread cannot be stopped, and need not be: whatever it leaves can be resumed.
             os._exit(130)
         except StepFailed as failure:
             console.quiet = False
             console.print(f"speedrun: {failure}", markup=False, highlight=False, soft_wrap=True)
             sys.exit(1)
+        finally:
+            if engine is not None:
+                engine.close()
+
+
+def on_engine(ask: Asked, engine: Engine) -> Asked:
+    """``ask`` with the engine's own hardware where none was named."""
+    return ask if ask.hardware is not None else dataclasses.replace(ask, hardware=engine.hardware())
 
 
 def _is_scratch(ask: Asked, dag: "RunDag") -> bool:
@@ -119,8 +150,11 @@ def _is_scratch(ask: Asked, dag: "RunDag") -> bool:
     return ask.is_scratch and (ask.corpus is not None or dag.identity.candidate.name == ask.name)
 
 
-def prepare_environment(project: Project) -> None:
+def prepare_environment(project: Project, where: EngineAsked | None = None) -> None:
     """Set, before jax and its friends are imported, what they read from the environment."""
+    if where is not None and where.name == "ray":
+        # The chips are for the ranks; this process only counts and evaluates shapes.
+        os.environ["JAX_PLATFORMS"] = "cpu"
     os.environ["MARIN_PREFIX"] = project.store
     os.environ.setdefault("TQDM_DISABLE", "1")
     os.environ.setdefault("WANDB_DIR", str(project.work))

@@ -13,10 +13,11 @@ import click
 from rich.console import Console
 from rich.table import Table
 
-from speedrun.cli.options import FIRST_SEED, Asked, build_dags
+from speedrun.cli.options import FIRST_SEED, Asked, EngineAsked, build_dags, engine_asked, engine_options
 from speedrun.cli.output import diverted_output
 from speedrun.cli.progress import duration
-from speedrun.cli.run import prepare_environment, refuse_early, shown_path
+from speedrun.cli.run import on_engine, prepare_environment, refuse_early, shown_path
+from speedrun.engines.engine import EngineName, open_engine
 from speedrun.errors import SpeedrunError
 from speedrun.ladder import rungs_named
 from speedrun.overrides import read_value
@@ -30,15 +31,24 @@ from speedrun.records.sweeps import SWEEP_FILE, Sweep, SweepPoint, fields_at_edg
 @click.option("--set", "fields", multiple=True, required=True, metavar="FIELD=A,B,C", help="Values to try; repeatable.")
 @click.option("--seeds", default=1, show_default=True, help="Seeds for each point.")
 @click.option("--hardware", help="As in `speedrun run`.")
+@engine_options
 @click.option("--json", "as_json", is_flag=True, help="Machine-readable output.")
 def command(
-    name: str, rungs: Sequence[str], fields: Sequence[str], seeds: int, hardware: str | None, as_json: bool
+    name: str,
+    rungs: Sequence[str],
+    fields: Sequence[str],
+    seeds: int,
+    hardware: str | None,
+    engine: EngineName | None,
+    ray_address: str | None,
+    as_json: bool,
 ) -> None:
     """Try every combination of values for candidate NAME and say which is best.
 
     What has been tried is not trained again, so an interrupted sweep goes on where it stopped. Every point
     and its cost stay in results/NAME/RUNG/sweep.json.
     """
+    where = engine_asked(engine, ray_address)
     project = find_project()
     grid = parse_grid(fields)
     if seeds < 1:
@@ -47,7 +57,7 @@ def command(
         name, [r.name for r in rungs_named(rungs)], [FIRST_SEED + at for at in range(seeds)], hardware, None, None, {}
     )
     refuse_early(project, ask)
-    results = {rung: _sweep_rung(project, dataclasses.replace(ask, rungs=[rung]), grid) for rung in ask.rungs}
+    results = {rung: _sweep_rung(project, dataclasses.replace(ask, rungs=[rung]), where, grid) for rung in ask.rungs}
     if as_json:
         click.echo(json.dumps({rung: sweep.model_dump(mode="json") for rung, sweep in results.items()}, indent=2))
         return
@@ -72,27 +82,32 @@ def parse_grid(fields: Sequence[str]) -> dict[str, list[Any]]:
     return grid
 
 
-def _sweep_rung(project: Project, ask: Asked, grid: dict[str, list[Any]]) -> Sweep:
+def _sweep_rung(project: Project, ask: Asked, where: EngineAsked, grid: dict[str, list[Any]]) -> Sweep:
     from speedrun.cli.execution import StepFailed, execute, results_folder, resume_hint
 
     log = project.work / "logs" / f"{time.strftime('%Y%m%d-%H%M%S')}-sweep-{ask.name}-{os.getpid()}.log"
     points = [dict(zip(grid, values, strict=True)) for values in itertools.product(*grid.values())]
-    prepare_environment(project)
+    prepare_environment(project, where)
     with diverted_output(log) as console:
         with console.status("loading jax, levanter and marin"):
+            engine = open_engine(where.name, project.store, ray_address=where.ray_address)
+            ask = on_engine(ask, engine)
             dags = [dag for point in points for dag in build_dags(project, dataclasses.replace(ask, overrides=point))]
         folders = [
             results_folder(project, ask.name, ask.rungs[0], scratch_label=dag.identity.fingerprint[:12]) for dag in dags
         ]
         try:
-            done = execute(project, dags, folders, console, log)
+            done = execute(project, engine, dags, folders, console, log)
         except StepFailed as failure:
             # A learning rate at which training breaks down is a result of the search, not its end.
             console.print(f"speedrun: {failure}", markup=False, highlight=False, soft_wrap=True)
             done = failure.published
         except KeyboardInterrupt:
             console.print(resume_hint(project, dags), markup=False)
+            engine.close()
             os._exit(130)
+        finally:
+            engine.close()
     infos = {item.info.run_key: item.info for item in done}
     tried = []
     for dag in dags:

@@ -45,6 +45,13 @@ class AttemptInfo(_Model):
     """Sum of the durations of the steps that it trained, replayed ones included."""
     first_step: int | None
     last_step: int | None
+    wall_seconds: float | None = None
+    """Seconds from the reservation of its hosts, or from the start of its step log where no cluster was asked, to its
+    end; null when it was killed together with whoever started it, and in older records."""
+    lost_steps: int | None = None
+    """Steps that a later attempt trained again; null in older records."""
+    cause: str | None = None
+    """Why it ended before the run did, as far as the engine knew."""
 
 
 class Evaluation(_Model):

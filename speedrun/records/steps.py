@@ -7,6 +7,7 @@ import itertools
 import json
 import re
 import statistics
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -14,6 +15,8 @@ from typing import Any
 from speedrun.storage import list_names, read_bytes
 
 STEP_LOG_FOLDER = "step_log"
+ATTEMPT_VARIABLE = "SPEEDRUN_ATTEMPT"
+"""Environment variable in which an engine tells an attempt its id, and how the ones before it ended (JSON)."""
 _ATTEMPT_FILE = re.compile(r"attempt-(\d{4,})\.jsonl")
 
 
@@ -43,6 +46,15 @@ class Attempt:
     """Sum of the durations of the steps that this attempt trained, replayed ones included."""
     first_step: int | None
     last_step: int | None
+    wall_seconds: float | None = None
+    """From the reservation of its hosts, or the start of its log where no cluster was asked, to its end. None when
+    it was killed together with whoever started it."""
+    lost_steps: int = 0
+    """Steps that a later attempt had to train again."""
+    cause: str | None = None
+    """Why it ended before the run did, as far as the engine knew."""
+    checkpoint_every: float | None = None
+    """Seconds between its checkpoints."""
 
 
 @dataclass(frozen=True)
@@ -130,7 +142,12 @@ class StepLogReader:
             if number >= newest:
                 self._read_on(number, self._parts.setdefault(number, _Part()))
         ordered = tuple(self._steps[number] for number in sorted(self._steps))
-        attempts = tuple(part.attempt(number) for number, part in sorted(self._parts.items()))
+        ended = {key: value for part in self._parts.values() for key, value in part.about.get("ended", {}).items()}
+        kept = Counter(step.attempt for step in ordered)
+        attempts = tuple(
+            part.attempt(number, ended.get(part.about.get("id"), {}), lost_steps=len(part.steps) - kept[number])
+            for number, part in sorted(self._parts.items())
+        )
         rows = sum(part.rows for part in self._parts.values())
         return StepLog(ordered, attempts, dict(self._evaluated), self._wandb_link, rows)
 
@@ -145,6 +162,8 @@ class StepLogReader:
                 step = _step(line, number)
                 part.add(step)
                 self._steps[step.step] = step
+            if "wall_seconds" in line:
+                part.wall_seconds = line["wall_seconds"]
             if "evaluated_at" in line:
                 self._evaluated.update({key: value for key, value in line.items() if key != "evaluated_at"})
             self._wandb_link = line.get("wandb", self._wandb_link)
@@ -160,14 +179,17 @@ class _Part:
     first_step: int | None = None
     last_step: int | None = None
     about: dict[str, Any] = field(default_factory=dict)
+    steps: set[int] = field(default_factory=set)
+    wall_seconds: float | None = None
 
     def add(self, step: Step) -> None:
         self.rows += 1
+        self.steps.add(step.step)
         self.seconds += step.seconds
         self.first_step = step.step if self.first_step is None else self.first_step
         self.last_step = step.step
 
-    def attempt(self, number: int) -> Attempt:
+    def attempt(self, number: int, ended: dict[str, Any], lost_steps: int) -> Attempt:
         return Attempt(
             number=number,
             started=self.about.get("started", ""),
@@ -176,7 +198,29 @@ class _Part:
             seconds=self.seconds,
             first_step=self.first_step,
             last_step=self.last_step,
+            wall_seconds=ended.get("wall_seconds", self.wall_seconds),
+            lost_steps=lost_steps,
+            cause=ended.get("cause"),
+            checkpoint_every=self.about.get("checkpoint_every"),
         )
+
+
+_COMMIT_SECONDS = 60.0
+"""A checkpoint that was due so long before an attempt's last step has been written, or was given up on."""
+
+
+def checkpoint_told(log: StepLog) -> str | None:
+    """Why there must be a checkpoint of the run, in words; None when there need not be one yet."""
+    for attempt in log.attempts:
+        if attempt.first_step:
+            return f"attempt {attempt.number} went on from a checkpoint at step {attempt.first_step}"
+        # Durations of steps are less than the time since the attempt began, by which checkpoints are due.
+        if attempt.checkpoint_every is not None and attempt.seconds > 2 * attempt.checkpoint_every + _COMMIT_SECONDS:
+            return (
+                f"attempt {attempt.number} trained for {attempt.seconds:.0f} s to step {attempt.last_step}, with a "
+                f"checkpoint every {attempt.checkpoint_every:g} s"
+            )
+    return None
 
 
 SLOW_WINDOW_STEPS = 50

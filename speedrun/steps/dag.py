@@ -1,11 +1,12 @@
 """The whole DAG of one run: corpus -> tokenizer -> tokenized sets -> train -> evaluate -> record."""
 
+import dataclasses
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
-from fray.types import ResourceConfig
+from fray.types import ResourceConfig, TpuConfig
 from marin.execution.artifact import Artifact
 from marin.execution.lazy import ArtifactStep
 
@@ -40,6 +41,8 @@ class RunDag:
     record: ArtifactStep[Artifact]
     flops_per_token: float
     """Model FLOPs of training per token, as the budget counts them."""
+    resources: ResourceConfig
+    """What training asks for."""
 
     def steps(self) -> list[tuple[str, ArtifactStep]]:
         """(label, step), each step once, in an order in which they can be built."""
@@ -68,6 +71,7 @@ def build_dag(
     record_as: str | None = None,
     corpus: str | None = None,
     checkpoint_every: timedelta | None = None,
+    cpus_per_host: int | None = None,
 ) -> RunDag:
     """The DAG of one run of ``loaded`` at ``rung``. Nothing is built and no file is written.
 
@@ -76,6 +80,7 @@ def build_dag(
         record_as: name of the record; the candidate's own by default.
         corpus: a user's own files, instead of the rung's data.
         checkpoint_every: time between checkpoints; it does not change what is computed.
+        cpus_per_host: CPUs to ask for on each host, instead of Marin's default.
     """
     recipe = loaded.recipe(rung) if recipe is None else recipe
     data = rung_data(rung, recipe.training_data, downloads=project.work / "downloads", corpus=corpus)
@@ -96,7 +101,7 @@ def build_dag(
         uses_own_corpus=corpus is not None,
     )
     where = f"{loaded.candidate.name}/{rung.name}/seed-{seed}-{key}"
-    resources = resources_of(hardware)
+    resources = resources_of(hardware, cpus_per_host)
     train = train_step(
         f"train/{where}",
         recipe,
@@ -114,7 +119,9 @@ def build_dag(
         ),
     )
     measured = tuple(loaded.candidate.metrics)
-    evaluation = evaluate_step(f"evaluate/{where}", train, recipe, data, metrics=measured, resources=resources)
+    evaluation = evaluate_step(
+        f"evaluate/{where}", train, recipe, data, metrics=measured, resources=on_one_host(resources)
+    )
     record = record_step(
         f"record/{where}-{record_digest(identity)[:8]}",
         identity,
@@ -125,19 +132,31 @@ def build_dag(
         evaluation,
         project_root=project.root,
     )
-    return RunDag(identity, recipe, data, train, evaluation, record, flops_per_token)
+    return RunDag(identity, recipe, data, train, evaluation, record, flops_per_token, resources)
 
 
-def resources_of(hardware: HardwareSpec) -> ResourceConfig:
-    """What to ask of fray for ``hardware``."""
+def resources_of(hardware: HardwareSpec, cpus_per_host: int | None = None) -> ResourceConfig:
+    """What to ask of fray for ``hardware``.
+
+    Args:
+        cpus_per_host: Marin's default, where not given, is 1, and half the CPUs of a TPU host (104 on a v5p).
+    """
+    more = {} if cpus_per_host is None else {"cpu": cpus_per_host}
     match hardware.accelerator.family:
         case "gpu":
             per_host = hardware.chips // hardware.hosts
-            return ResourceConfig.with_gpu(hardware.accelerator.name.upper(), count=per_host, replicas=hardware.hosts)
+            return ResourceConfig.with_gpu(
+                hardware.accelerator.name.upper(), count=per_host, replicas=hardware.hosts, **more
+            )
         case "tpu":
-            return ResourceConfig.with_tpu(str(hardware))
+            return ResourceConfig.with_tpu(str(hardware), **more)
         case _:
-            return ResourceConfig.with_cpu()
+            return ResourceConfig.with_cpu(**more)
+
+
+def on_one_host(resources: ResourceConfig) -> ResourceConfig:
+    """``resources`` of one host where one can work alone: all but the hosts of a TPU slice."""
+    return resources if isinstance(resources.device, TpuConfig) else dataclasses.replace(resources, replicas=1)
 
 
 def _address(step: ArtifactStep) -> str:

@@ -203,6 +203,9 @@ def _run_info(
                 seconds=attempt.seconds,
                 first_step=attempt.first_step,
                 last_step=attempt.last_step,
+                wall_seconds=attempt.wall_seconds,
+                lost_steps=attempt.lost_steps,
+                cause=attempt.cause,
             )
             for attempt in log.attempts
         ],

@@ -1,14 +1,15 @@
 """The step log: what each training step took, in an append-only file of the run's own.
 
 W&B's history is sampled and its summary covers the last attempt alone, so times are taken from here.
-Each attempt at a run writes ``step_log/attempt-0001.jsonl``, ``-0002`` and so on: first a line about
-the attempt, then a line a step. A line is written when the step is done, so that a process killed at
-any moment loses at most the line that it was writing. A step that is trained again after a resume is
-logged again; the reader keeps the last.
+Each attempt at a run writes ``step_log/attempt-0001.jsonl``, ``-0002`` and so on: first a line about the
+attempt, and how those that the engine started before it ended; then a line a step. A line is written when
+the step is done, so that a process killed at any moment loses at most the line that it was writing. A step
+that is trained again after a resume is logged again; the reader keeps the last.
 """
 
 import dataclasses
 import json
+import os
 import sys
 import time
 from collections.abc import Mapping
@@ -20,7 +21,7 @@ from levanter.tracker.tracker import NoopTracker, Tracker, TrackerConfig
 from rigging.filesystem.storage_path import StoragePath, prefix_join
 
 from speedrun.records.schema import utc_now
-from speedrun.records.steps import STEP_LOG_FOLDER, attempt_file, attempt_numbers
+from speedrun.records.steps import ATTEMPT_VARIABLE, STEP_LOG_FOLDER, attempt_file, attempt_numbers
 
 REMOTE_FLUSH_SECONDS = 15.0
 """Objects in a bucket cannot be appended to; they are written anew, at most this often."""
@@ -48,7 +49,9 @@ class StepLogTracker(Tracker):
         self._remote_lines: list[str] = []
         self._flushed_at = time.monotonic()
         StoragePath(folder).mkdirs()
-        self._write({"attempt": number, "started": utc_now(), **about})
+        told = json.loads(os.environ.get(ATTEMPT_VARIABLE, "{}"))
+        self._began = told.get("began", time.time())
+        self._write({"attempt": number, "started": utc_now(), **about, **told})
 
     def log(self, metrics: Mapping[str, Any], *, step: int | None, commit: bool | None = None) -> None:
         if step is None:
@@ -84,6 +87,7 @@ class StepLogTracker(Tracker):
         pass
 
     def finish(self) -> None:
+        self._write({"wall_seconds": time.time() - self._began})
         if self._is_remote:
             self._flush_remote()
 

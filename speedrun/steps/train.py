@@ -10,7 +10,7 @@ from typing import Any
 import jmp
 from fray.types import ResourceConfig
 from levanter.adaptor import NoAdaptorConfig
-from levanter.checkpoint import CheckpointerConfig
+from levanter.checkpoint import CheckpointerConfig, discover_latest_checkpoint
 from levanter.data.text.datasets import LmDataConfig
 from levanter.main.train_lm import TrainLmConfig
 from levanter.models.lm_model import LmConfig
@@ -20,13 +20,18 @@ from levanter.trainer import TrainerConfig
 from marin.execution.lazy import ArtifactStep, StepContext
 from marin.execution.remote import remote
 from marin.experiment.data import mixture
-from marin.training.training import LevanterCheckpoint, TrainLmOnPodConfig, run_levanter_train_lm
+from marin.training.training import (
+    LevanterCheckpoint,
+    TrainLmOnPodConfig,
+    run_levanter_train_lm,
+    temporary_checkpoint_base_path,
+)
 
 from speedrun.candidate import Recipe
 from speedrun.cost.abstract import training_mesh
 from speedrun.errors import SpeedrunError
 from speedrun.identity import canonical
-from speedrun.records.steps import read_step_log
+from speedrun.records.steps import checkpoint_told, read_step_log
 from speedrun.steps.data import RungData
 from speedrun.steps.step_log import StepLogConfig, StepLogError
 from speedrun.steps.version import STEP_VERSION
@@ -53,6 +58,8 @@ class TrainJob:
 
     pod: TrainLmOnPodConfig
     steps: int
+    name: str
+    """What the job is called where it runs."""
 
 
 def train_step(
@@ -102,7 +109,7 @@ def train_step(
             adapter=NoAdaptorConfig(),
         )
         pod = TrainLmOnPodConfig(levanter_config, where.resources, ctx.output_path)
-        return TrainJob(pod, recipe.steps)
+        return TrainJob(pod, recipe.steps, f"train-{run_id}")
 
     return ArtifactStep(
         name=name,
@@ -132,14 +139,7 @@ def wandb_mode() -> str:
 
 def _dispatch(job: TrainJob) -> None:
     """Submit the training job to whichever engine is in charge, and wait for it."""
-    remote(_train, resources=job.pod.resources)(job)
-
-
-def _train(job: TrainJob) -> None:
-    try:
-        run_levanter_train_lm(job.pod)
-    except StepLogError as error:
-        raise SpeedrunError(str(error)) from error
+    remote(_train, resources=job.pod.resources, name=job.name)(job)
     assert job.pod.output_path is not None
     missing = read_step_log(job.pod.output_path).missing(job.steps)
     if missing:
@@ -149,8 +149,38 @@ def _train(job: TrainJob) -> None:
         )
 
 
+def _train(job: TrainJob) -> None:
+    assert job.pod.output_path is not None
+    _refuse_to_begin_again(job.pod.output_path)
+    try:
+        run_levanter_train_lm(job.pod)
+    except StepLogError as error:
+        raise SpeedrunError(str(error)) from error
+
+
+def _refuse_to_begin_again(output_path: str) -> None:
+    """Levanter begins at step 0 when it finds no checkpoint, whatever has been trained before.
+
+    Raises:
+        SpeedrunError: when the step log tells of a checkpoint and there is none.
+    """
+    told = checkpoint_told(read_step_log(output_path))
+    if told is None:
+        return
+    permanent = LevanterCheckpoint(path=output_path).checkpoint_dir
+    if discover_latest_checkpoint(permanent, temporary_checkpoint_base_path(output_path)) is None:
+        raise SpeedrunError(
+            f"{told}, but there is no checkpoint in {permanent}. Bring it back, or see that this machine sees the "
+            f"same storage; to train the run again from step 0, remove {output_path}"
+        )
+
+
 def _trackers(output_path: str, run_id: str, place: TrainPlace) -> tuple[TrackerConfig, ...]:
-    about: dict[str, Any] = {"hardware": place.hardware, "chips": place.chips}
+    about: dict[str, Any] = {
+        "hardware": place.hardware,
+        "chips": place.chips,
+        "checkpoint_every": place.checkpoint_every.total_seconds(),
+    }
     step_log = StepLogConfig(output_path=output_path, about=about)
     mode = wandb_mode()
     if mode == "disabled":
