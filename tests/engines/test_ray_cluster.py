@@ -97,7 +97,7 @@ def test_ranks_are_on_the_right_machines_in_order(
 
 def test_what_can_never_be_held_is_refused_before_anything_runs(simulated: Simulated, project: Cli) -> None:
     done = project(
-        "run", "adamw", "--rung", "30m", "--engine", "ray", "--ray-address", simulated.address,
+        "run", "adamw", "--rung", "micro_1", "--engine", "ray", "--ray-address", simulated.address,
         "--hardware", "h100x32", ok=False,
     )  # fmt: skip
     assert done.returncode == 2, done.stderr
