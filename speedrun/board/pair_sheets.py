@@ -25,8 +25,7 @@ _COLUMNS = (
 def report_sheets(report: Report) -> Iterator[Sheet]:
     """Gate 1, gate 2 on every ladder, and the stack as a table where several candidates were given."""
     yield _gate_one(report)
-    if report.whole:
-        yield from _stack(report)
+    yield from stack_sheets(report)
     for pair in [*report.steps, *report.whole]:
         yield pair_sheet(pair)
 
@@ -121,20 +120,30 @@ def _band(figure: Figure) -> str:
     return "" if figure.low is None or figure.high is None else f" ({figure.low:.4f} to {figure.high:.4f})"
 
 
-def _stack(report: Report) -> Iterator[Sheet]:
-    """Each step against the one before, and the whole against the base, at the largest rung that they share."""
+def stack_sheets(report: Report) -> Iterator[Sheet]:
+    """Each step against the one before and the whole against the base, at every rung, beside what others published."""
     for whole in report.whole:
-        steps = [pair for pair in report.steps if pair.ladder == whole.ladder]
-        rows = [_stack_row(pair) for pair in steps]
+        pairs = [*(pair for pair in report.steps if pair.ladder == whole.ladder), whole]
+        published = {pair.published.measured: pair.published.source for pair in pairs if pair.published}
         yield Sheet(
             f"The stack on the {whole.ladder} ladder",
-            ("step", "against", "rung", "speedup", "realised", "verdict"),
-            [*rows, _stack_row(whole)],
-            (),
-            ["The last row is measured. Gains do not multiply: the steps' product is not the stack's gain."],
+            ("step", "against", "rung", "theoretical", "(realised)", "published", "verdict"),
+            [_stack_row(pair, rung) for pair in pairs for rung in pair.rungs],
+            [CLAIMS_NOTHING] if whole.ladder == "micro" else [],
+            [
+                "The last step is the whole, measured. Gains do not multiply: the steps' product is not the whole's.",
+                *(f"Published: theoretical (realised), {what}. {source}." for what, source in published.items()),
+            ],
         )
 
 
-def _stack_row(pair: Pair) -> tuple[str, ...]:
-    top = pair.rungs[-1]
-    return pair.candidate, pair.baseline, top.rung, ratio(top.speedup), ratio(top.realised), top.verdict
+def _stack_row(pair: Pair, rung: RungPair) -> tuple[str, ...]:
+    speedups = ratio(rung.speedup), f"({ratio(rung.realised)})"
+    return pair.candidate, pair.baseline, rung.rung, *speedups, _published(pair), rung.verdict
+
+
+def _published(pair: Pair) -> str:
+    if pair.published is None:
+        return "–"
+    realised = pair.published.realised
+    return f"{pair.published.theoretical:g} ({'–' if realised is None else f'{realised:g}'})"

@@ -10,6 +10,7 @@ from speedrun.board.arms import figure
 from speedrun.board.badges import ended_early, gate_one
 from speedrun.board.model import Figure, GateOne
 from speedrun.board.public import board_file
+from speedrun.board.published import STEPS, Published
 from speedrun.board.records import Record, read_records
 from speedrun.board.table import levanter_table, scored_table
 from speedrun.errors import SpeedrunError, UnknownNameError
@@ -96,6 +97,8 @@ class Pair(BaseModel):
     warnings: list[str]
     search_flops: dict[str, float]
     """Model FLOPs of the search for settings on this ladder, by name, as far as on record."""
+    published: Published | None
+    """What others found of the same step, elsewhere and at another scale."""
 
 
 class Report(BaseModel):
@@ -200,6 +203,7 @@ def _pair(project: Project, ladder: str, verdict: Verdict) -> Pair:
         ended=ended_early(project, comparison.candidate, rungs[-1].rung) if rungs[-1].rung in LADDER else "",
         noise=comparison.noise.source if comparison.noise else comparison.noise_problem,
         warnings=list(verdict.warnings),
+        published=STEPS.get(names),
         search_flops={name: _search_flops(project, ladder, name) for name in names if ladder != LEVANTER},
     )
 

@@ -51,6 +51,21 @@ def test_a_stack_is_measured_and_its_parts_are_not_multiplied(known, speedrun) -
     assert "Gains do not multiply" in speedrun(known, "compare", "slower", "faster", "--against", "adamw").output
 
 
+def test_a_stack_stands_beside_what_others_published_of_its_steps(writer, speedrun) -> None:
+    for name in ("adamw", "moe_64", "moe_256"):
+        writer.arm(name, "micro_1")
+    stack = speedrun(writer, "compare", "moe_64", "moe_256", "--against", "adamw", "--stack", "--markdown").output
+    cells = [[cell.strip() for cell in line.split("|")[1:-1]] for line in stack.splitlines() if "micro_1" in line]
+    assert [(row[0], row[1], row[5]) for row in cells] == [
+        ("moe_64", "adamw", "6.7 (3.6)"),
+        ("moe_256", "moe_64", "1.4 (1.3)"),
+        ("moe_256", "adamw", "–"),
+    ]
+    assert "openathena.ai" in stack
+    assert "claim nothing about scale" in stack
+    assert "gate 1" not in stack.lower()
+
+
 def test_a_public_row_is_compared_by_levanters_figure_and_never_by_the_score(writer, speedrun) -> None:
     board = writer.project.results / "marin" / "board.json"
     board.parent.mkdir(parents=True)
@@ -75,6 +90,7 @@ def test_a_public_row_is_compared_by_levanters_figure_and_never_by_the_score(wri
     [
         (("compare", "fastr"), "unknown candidate 'fastr'. Did you mean 'faster'"),
         (("compare", "faster", "--against", "faster"), "stands twice"),
+        (("compare", "faster", "--stack"), "at least two candidates"),
         (("compare", "faster", "--against", "marin:nobody"), "cannot be read"),
         (("leaderboard", "--rung", "micro_9"), "unknown rung 'micro_9'"),
         (("leaderboard", "--write", "--json"), "exclude one another"),
