@@ -21,7 +21,10 @@ from speedrun.scoring.table import Arm
 OWN_SIGMA_FROM = 5
 
 ENOUGH_DEGREES = 4
-"""Degrees of freedom (three seeds at two rungs) from which a method's seeds alone tell its noise."""
+"""Degrees of freedom (three seeds at two rungs) from which the baseline's seeds alone tell the noise."""
+OWN_NOISE_FROM = 8
+"""Degrees of freedom (three seeds at four rungs) from which a noisier candidate has a noise of its own. With fewer, two
+uncertain sigmas in one difference make the interval too wide."""
 NOISIER = 0.05
 """p of the F test below which a candidate's seeds are taken to differ more than the baseline's. Not strict, for a
 noisy candidate that is not found out gets intervals far too narrow; looser still, and all become too wide."""
@@ -97,8 +100,8 @@ def noises_of(baseline: Sequence[Arm], candidate: Sequence[Arm]) -> tuple[Noise,
     """The noise of the baseline's arms and of the candidate's, where the two are compared.
 
     Both are the baseline's own, so that no candidate narrows its interval by few or lucky seeds. A candidate whose
-    seeds differ more (F test, `NOISIER`) has its own. Whatever rests on fewer than `ENOUGH_DEGREES` degrees of freedom
-    is pooled over the two instead.
+    seeds differ more (F test, `NOISIER`) has its own. Either is pooled over the two where too few degrees of freedom
+    stand behind it (`ENOUGH_DEGREES`, `OWN_NOISE_FROM`).
 
     Raises:
         UndefinedError: where no noise is known.
@@ -113,7 +116,7 @@ def noises_of(baseline: Sequence[Arm], candidate: Sequence[Arm]) -> tuple[Noise,
     ratio = (own.sigma / theirs.sigma) ** 2
     if special.fdtrc(own.degrees_of_freedom, theirs.degrees_of_freedom, ratio) >= NOISIER:
         return theirs, theirs
-    return theirs, own if own.degrees_of_freedom >= ENOUGH_DEGREES else pooled_noise([*baseline, *candidate])
+    return theirs, own if own.degrees_of_freedom >= OWN_NOISE_FROM else pooled_noise([*baseline, *candidate])
 
 
 def _noise_or_none(arms: Sequence[Arm]) -> Noise | None:

@@ -69,13 +69,13 @@ def test_everybody_is_measured_by_the_baselines_noise() -> None:
 
 
 def test_a_candidate_that_varies_more_has_its_own_noise() -> None:
-    base = [arm([1.0, 1.1, 1.05], "30m"), arm([0.9, 1.0, 0.95], "75m")]
-    noisy = [arm([1.0, 1.3, 1.15], "30m"), arm([0.9, 1.2, 1.05], "75m")]
-    theirs, own = noises_of(base, noisy)
-    # Three times the sigma: F = 9 with 4 and 4 degrees of freedom has p = 0.028.
-    assert (theirs.sigma, own.sigma) == (pytest.approx(0.05), pytest.approx(0.15))
-    # F = 3.24 has p = 0.14.
-    assert noises_of(base, [arm([1.0, 1.18, 1.09], "30m"), arm([0.9, 1.08, 0.99], "75m")])[1].sigma < 0.051
+    rungs = ("30m", "75m", "300m", "1_4b")
+    base = [arm([1.0, 1.1, 1.05], rung) for rung in rungs]
+    theirs, own = noises_of(base, [arm([1.0, 1.2, 1.1], rung) for rung in rungs])
+    # Twice the sigma: F = 4 with 8 and 8 degrees of freedom has p = 0.033.
+    assert (theirs.sigma, own.sigma) == (pytest.approx(0.05), pytest.approx(0.1))
+    # F = 3.24 has p = 0.058.
+    assert noises_of(base, [arm([1.0, 1.18, 1.09], rung) for rung in rungs])[1].sigma == pytest.approx(0.05)
 
 
 def test_few_seeds_tell_no_noise_of_their_own() -> None:

@@ -117,7 +117,7 @@ const drawings = {
       line: { color: colours()[(at + 1) % 12], width: 1.5 }, marker: { size: 9, symbol: symbols[(at + 1) % 12] },
       error_y: { type: "data", symmetric: false, array: each.plus, arrayminus: each.minus, thickness: 1.5, width: 5 },
     }));
-    draw(traces, { xaxis: flopsAxis("model FLOPs", charts.ticks), yaxis: { type: "log", title: { text: "speedup over " + charts.baseline } },
+    draw(traces, { xaxis: flopsAxis("model FLOPs", charts.ticks), showlegend: true, yaxis: { type: "log", nticks: 8, title: { text: "speedup over " + charts.baseline } },
       shapes: [{ type: "line", xref: "paper", x0: 0, x1: 1, y0: 1, y1: 1, line: { dash: "dot", color: colours()[0], width: 1.5 } }] });
     return drawn.length ? `By how many times less compute than ${charts.baseline}, with intervals at 90 %. The dotted line is ${charts.baseline} itself.`
       : "No speedups: the baseline needs three rungs.";
@@ -166,7 +166,7 @@ function cellElement(packed, column, at, labels) {
     box.append(main);
     if (small) box.append(element("span", { class: "sub" }, small));
     if (cell.bar) box.append(whisker(cell.bar));
-    if (cell.seeds) box.append(element("span", { class: "sub" }, ...cell.seeds.flatMap((seed, n) => [n ? " " : "", element("a", { href: `${cell.at}${seed}.html`, title: "seed " + seed }, String(seed))])));
+    if (cell.seeds) box.append(element("span", { class: "sub seeds" }, ...cell.seeds.flatMap((seed, n) => [n ? " " : "", element("a", { href: `${cell.at}${seed}.html`, title: "seed " + seed }, String(seed))])));
   }
   td.append(box);
   return td;
@@ -184,6 +184,13 @@ async function allRows(board, rung, table) {
   return table.rows;
 }
 
+/* On a phone there are no headings to press. */
+function showSort(table, by, down) {
+  const options = table.columns.flatMap(([name]) => [["up", "↑"], ["down", "↓"]].map(([dir, arrow]) => element("option", { value: `${dir} ${name}` }, `${name} ${arrow}`)));
+  $("sort").replaceChildren(element("option", { value: "ranked" }, "as ranked"), ...options);
+  $("sort").value = by ? `${down ? "down" : "up"} ${by}` : "ranked";
+}
+
 async function showTable(board) {
   const at = state(), rung = board.tables.some(([key]) => key === at.get("rung")) ? at.get("rung") : board.first;
   press($("rungs"), "rung", rung);
@@ -199,6 +206,7 @@ async function showTable(board) {
     });
     return th;
   }));
+  showSort(table, names[sort] ?? "", down);
   const wanted = (at.get("q") ?? "").toLowerCase().split(/\s+/).filter(Boolean);
   const all = sort >= 0 || wanted.length || shownRows > table.rows.length ? await allRows(board, rung, table) : table.rows;
   let rows = all.filter((row) => { const text = wanted.length ? searchable(row) : ""; return wanted.every((word) => text.includes(word)); });
@@ -242,7 +250,6 @@ function showCards(board) {
 
 async function showIndex() {
   const tabs = document.querySelector(".tabs"), keys = [...tabs.querySelectorAll("button")].map((tab) => tab.dataset.board);
-  if (!keys.length) return;
   const key = keys.includes(state().get("board")) ? state().get("board") : keys[0];
   press(tabs, "board", key);
   const board = await load(key, `data/${key}.js`);
@@ -265,6 +272,7 @@ async function showIndex() {
 }
 
 function startIndex() {
+  if (!document.querySelector(".tabs button")) { document.body.dataset.ready = "empty"; return; }
   document.querySelectorAll(".tabs button").forEach((tab) => tab.addEventListener("click", () => {
     shownRows = PAGE;
     setState({ board: tab.dataset.board, rung: null, sort: null, dir: null, q: null, flops: null });
@@ -274,6 +282,11 @@ function startIndex() {
   $("chart-switch").addEventListener("click", (event) => { if (event.target.dataset.chart) { setState({ chart: event.target.dataset.chart }); showChart(current()); } });
   $("cost-switch").addEventListener("click", (event) => { if (event.target.dataset.cost) { setState({ flops: event.target.dataset.cost }); showChart(current()); } });
   $("filter").addEventListener("input", () => { shownRows = PAGE; setState({ q: $("filter").value }); showTable(current()); });
+  $("sort").addEventListener("change", () => {
+    const [dir, ...name] = $("sort").value.split(" ");
+    setState(name.length ? { sort: name.join(" "), dir } : { sort: null, dir: null });
+    showTable(current());
+  });
   $("more").addEventListener("click", () => { shownRows += PAGE; showTable(current()); });
   addEventListener("hashchange", showIndex);
   showIndex();
@@ -292,7 +305,8 @@ async function showConfiguration(own) {
   const differs = (key) => versus !== null && own[key] !== versus[key];
   const shown = keys.filter((key) => !versus || !$("only").checked || differs(key));
   $("config").tHead.replaceChildren(element("tr", {}, ...["field", document.body.dataset.run, ...(versus ? [other] : [])].map((text) => element("th", { scope: "col" }, text))));
-  $("config").tBodies[0].replaceChildren(...shown.map((key) => element("tr", differs(key) ? { class: "differs" } : {}, ...[key, own[key] ?? "–", ...(versus ? [versus[key] ?? "–"] : [])].map((text) => element("td", {}, text)))));
+  $("config").tBodies[0].replaceChildren(...shown.map((key) => element("tr", differs(key) ? { class: "differs" } : {}, ...[key, own[key] || "–", ...(versus ? [versus[key] || "–"] : [])].map((text) => element("td", {}, text)))));
+  $("only").parentElement.hidden = !versus;
   const count = keys.filter(differs).length;
   $("diff-count").textContent = versus ? `${count} ${count === 1 ? "field differs" : "fields differ"}` : other ? "no such run" : `${keys.length} fields`;
 }
