@@ -16,6 +16,7 @@ COMMANDS = {
     "check": "Gate 1: does a candidate build, trace, shard and count at every rung?",
     "plan": "Show the steps of a run, their addresses, and what is cached.",
     "run": "Train, evaluate and record a candidate.",
+    "evaluate": "Score finished checkpoints again, and rewrite their records.",
     "sweep": "Tune a field of the recipe, with the search's cost on record.",
     "status": "What runs, how far it is, what it has cost, what failed and why.",
     "cancel": "Stop what runs, and free what it holds.",

@@ -81,7 +81,9 @@ def execute(
     addresses = {path for manifest in manifests for path in manifest.addresses.values()}
     if project.store_is_local:
         release_dead(addresses)
-    cached = {manifest.key for manifest in manifests if look_at(manifest).is_done}
+    before = {manifest.key: look_at(manifest) for manifest in manifests}
+    cached = {key for key, progress in before.items() if progress.is_done}
+    trained = {key for key, progress in before.items() if progress.states["train"][0] == "done"}
     engine.check([dag.resources for dag, manifest in zip(dags, manifests, strict=True) if manifest.key not in cached])
     for manifest in manifests:
         write_manifest(project, manifest)
@@ -98,7 +100,7 @@ def execute(
             seen = [(manifest, look_at(manifest)) for manifest in manifests]
             display.show(seen)
             for dag, folder, (manifest, progress) in zip(dags, folders, seen, strict=True):
-                if manifest.key not in cached and progress.states["train"][0] != "waiting":
+                if manifest.key not in trained and progress.states["train"][0] != "waiting":
                     _note_attempt(project, dag, attempts)
                 if progress.is_done and manifest.key not in published:
                     published[manifest.key] = _publish(dag, folder, manifest.key in cached)
@@ -161,8 +163,8 @@ def _note_attempt(project: Project, dag: "RunDag", attempts: AttemptsLog) -> Non
 def _publish(dag: "RunDag", folder: Path, was_cached: bool) -> Published:
     from speedrun.steps.record import read_record
 
-    info, log_text = read_record(dag.record.path())
-    return Published(info, publish_run(folder, info, log_text), was_cached)
+    info, log_text, documents = read_record(dag.record.path())
+    return Published(info, publish_run(folder, info, log_text, documents), was_cached)
 
 
 def _storage_error(what: str) -> SpeedrunError:

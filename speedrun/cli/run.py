@@ -6,7 +6,7 @@ import math
 import os
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -88,13 +88,30 @@ def run(
     Args:
         claimed: the speedup that must still be possible at the top rung for the next rung to be run.
     """
-    from speedrun.access import require
-    from speedrun.cli.execution import StepFailed, check_results_folder, execute, results_folder, resume_hint
+    from speedrun.cli.execution import check_results_folder, results_folder
 
     refuse_early(project, ask)
     if not ask.is_scratch:
         for rung in ask.rungs:
             check_results_folder(results_folder(project, ask.record_as or ask.name, rung, scratch_label=None))
+    return build_and_publish(
+        project, ask, where, lambda engine: build_dags(project, on_engine(ask, engine)), quiet=quiet, claimed=claimed
+    )
+
+
+def build_and_publish(
+    project: Project,
+    ask: Asked,
+    where: EngineAsked,
+    make_dags: "Callable[[Engine], list[RunDag]]",
+    *,
+    quiet: bool = False,
+    claimed: float | None = None,
+) -> "list[Published]":
+    """Build the DAGs that ``make_dags`` gives, and publish their records. See ``run``."""
+    from speedrun.access import require
+    from speedrun.cli.execution import StepFailed, execute, results_folder, resume_hint
+
     log = project.work / "logs" / f"{time.strftime('%Y%m%d-%H%M%S')}-{ask.name}-{os.getpid()}.log"
     prepare_environment(project, where)
     with diverted_output(log) as console:
@@ -104,7 +121,7 @@ def run(
         try:
             with console.status("loading jax, levanter and marin"):
                 engine = open_engine(where.name, project.store, ray_address=where.ray_address)
-                dags = build_dags(project, on_engine(ask, engine))
+                dags = make_dags(engine)
                 require(project, [source for dag in dags for source, _ in dag.data.sources])
             folders = [
                 results_folder(

@@ -1,26 +1,29 @@
 """Protocol 1: nats, tokens and bytes of a set of documents, under a model, from its logits.
 
-The harness takes logits and does its own log-softmax in float32; the model's loss function, auxiliary
-losses and training precision never enter. Documents are alone in their windows: nothing is packed, so
-nothing can leak from one into the next. See docs/scoring.md.
+The model's loss function, auxiliary losses and training precision never enter (speedrun/evaluation/nats.py).
+Documents are alone in their windows: nothing is packed, so nothing can leak from one into the next. See
+docs/scoring.md.
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import batched
-from typing import Any, Protocol
+from typing import Protocol
 
-import haliax as hax
-import jax
-import jax.numpy as jnp
 import numpy as np
-from levanter.layers.attention import AttentionMask
+from haliax.partitioning import ResourceMapping
 from levanter.models.lm_model import LmHeadModel
-from levanter.utils.tree_utils import inference_mode
 
+from speedrun.errors import SpeedrunError
+from speedrun.evaluation.nats import VOCABULARY_BLOCK, NatsFunction, nats_function
+from speedrun.evaluation.round_trip import check_documents
 from speedrun.evaluation.windows import Window, rolling_windows
 from speedrun.identity import texts_digest
+from speedrun.records.documents import Documents
+
+BUCKETS = 4
+"""Row lengths that windows are padded to: a quarter, half, three quarters of the longest, and the longest."""
 
 
 class Tokenizer(Protocol):
@@ -34,6 +37,8 @@ class Tokenizer(Protocol):
 
     def encode(self, text: str, *, add_special_tokens: bool) -> list[int]: ...
 
+    def decode(self, ids: list[int]) -> str: ...
+
 
 @dataclass(frozen=True)
 class Ledger:
@@ -45,6 +50,9 @@ class Ledger:
     """Scored tokens."""
     bytes: np.ndarray
     """UTF-8 bytes."""
+    end_nats: np.ndarray | None
+    """Nats of the end-of-text token behind each document, which the score leaves out; 0 for an empty one. None for
+    a tokenizer without such a token."""
     texts_sha256: str
 
     @property
@@ -53,9 +61,20 @@ class Ledger:
         return bits_per_byte(math.fsum(self.nats), int(self.bytes.sum()))
 
     @property
+    def end_of_text_bits_per_byte(self) -> float | None:
+        """As ``bits_per_byte``, with each document's end-of-text token scored too, over the same bytes."""
+        if self.end_nats is None:
+            return None
+        return bits_per_byte(math.fsum([*self.nats, *self.end_nats]), int(self.bytes.sum()))
+
+    @property
     def documents(self) -> int:
         """Documents with at least one scored token."""
         return int((self.tokens > 0).sum())
+
+    def by_document(self) -> Documents:
+        """As records keep it."""
+        return Documents(self.nats.tolist(), self.tokens.tolist(), self.bytes.tolist())
 
 
 def bits_per_byte(nats: float, utf8_bytes: int) -> float:
@@ -76,6 +95,8 @@ def score_documents(
     *,
     length: int,
     batch_size: int,
+    mapping: ResourceMapping | None = None,
+    block: int = VOCABULARY_BLOCK,
     on_progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> Ledger:
     """Score ``texts`` under ``model`` by protocol 1.
@@ -83,62 +104,77 @@ def score_documents(
     Args:
         model: any Levanter language model, in the precision in which it is to be scored.
         length: tokens per window; the run's training length.
-        batch_size: windows at a time. It does not change the result beyond rounding (1e-6 relative).
+        batch_size: windows of full length at a time; shorter ones go more at a time. Neither it nor ``mapping`` and
+            ``block`` (see ``nats_function``) changes the result beyond rounding (1e-6 relative).
         on_progress: called with (windows done, windows in all).
 
     Raises:
+        SpeedrunError: when a text does not come back from the tokenizer as it was.
         ValueError: when the model gives a value that is not finite.
     """
-    bos = tokenizer.bos_token_id if tokenizer.bos_token_id is not None else tokenizer.eos_token_id
-    if bos is None:
-        raise ValueError("the tokenizer has neither a BOS nor an end-of-text token to start a document with")
     encoded = [tokenizer.encode(text, add_special_tokens=False) for text in texts]
-    windows = [w for at, tokens in enumerate(encoded) for w in rolling_windows(at, tokens, bos, length)]
-    nats = np.zeros(len(texts), dtype=np.float64)
-    window_nats = _make_scorer(model, length)
+    check_documents(texts, encoded, tokenizer)
+    windows = cut(encoded, tokenizer, length)
+    nats, ends = np.zeros(len(texts)), np.zeros(len(texts))
     done = 0
-    for group in batched(windows, batch_size):
-        inputs, targets, scored = _as_arrays(group, batch_size, length)
-        values = np.asarray(window_nats(inputs, targets), dtype=np.float64)
-        for row, window in enumerate(group):
-            nats[window.document] += math.fsum(values[row][scored[row]])
-        done += len(group)
-        on_progress(done, len(windows))
-    if not np.isfinite(nats).all():
-        raise ValueError(f"the model gave a value that is not finite on document {int(np.argmin(np.isfinite(nats)))}")
+    for window, values in score_windows(
+        windows, nats_function(model, mapping=mapping, block=block), length=length, batch_size=batch_size
+    ):
+        nats[window.document] += math.fsum(values[window.scored])
+        if window.ends:
+            ends[window.document] = values[-1]
+        done += 1
+        if done % batch_size == 0 or done == len(windows):
+            on_progress(done, len(windows))
+    for values in (nats, ends):
+        if not np.isfinite(values).all():
+            at = int(np.argmin(np.isfinite(values)))
+            raise ValueError(f"the model gave a value that is not finite on document {at}")
     return Ledger(
         nats=nats,
         tokens=np.array([len(tokens) for tokens in encoded]),
         bytes=np.array([len(text.encode()) for text in texts]),
+        end_nats=None if tokenizer.eos_token_id is None else ends,
         texts_sha256=texts_digest(texts),
     )
 
 
-def _as_arrays(group: Sequence[Window], rows: int, length: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """(inputs, targets, mask of scored positions), each rows x length; padding stands after the text."""
-    inputs = np.zeros((rows, length), dtype=np.int32)
-    targets = np.zeros((rows, length), dtype=np.int32)
-    scored = np.zeros((rows, length), dtype=bool)
-    for row, window in enumerate(group):
-        size = len(window.inputs)
-        inputs[row, :size] = window.inputs
-        targets[row, :size] = window.targets
-        scored[row, size - window.scored : size] = True
-    return inputs, targets, scored
+def cut(encoded: Sequence[Sequence[int]], tokenizer: Tokenizer, length: int) -> list[Window]:
+    """The windows of all documents, in order."""
+    bos, end = first_token(tokenizer), tokenizer.eos_token_id
+    return [w for at, tokens in enumerate(encoded) for w in rolling_windows(at, tokens, bos, length, end=end)]
 
 
-def _make_scorer(model: LmHeadModel, length: int) -> Callable[[np.ndarray, np.ndarray], jax.Array]:
-    """A function of (inputs, targets), both rows x length, that gives the nats of each target."""
-    model = inference_mode(model, True)
-    position = model.Pos.resize(length)
+def first_token(tokenizer: Tokenizer) -> int:
+    """What the model sees before a document: BOS, or end-of-text where a tokenizer has no BOS.
 
-    @hax.named_jit
-    def nats(model: LmHeadModel, inputs: Any, targets: Any) -> jax.Array:
-        batch = hax.Axis("batch", inputs.shape[0])
-        with jax.default_matmul_precision("highest"):
-            logits = model(hax.named(inputs, (batch, position)), AttentionMask.causal(), key=None)
-        values = logits.rearrange((batch, position, model.Vocab)).array.astype(jnp.float32)
-        chosen = jnp.take_along_axis(values, targets[..., None], axis=-1)[..., 0]
-        return jax.nn.logsumexp(values, axis=-1) - chosen
+    Raises:
+        SpeedrunError: when it has neither.
+    """
+    for token in (tokenizer.bos_token_id, tokenizer.eos_token_id):
+        if token is not None:
+            return token
+    raise SpeedrunError("the tokenizer has neither a BOS nor an end-of-text token to start a document with")
 
-    return lambda inputs, targets: nats(model, inputs, targets)
+
+def score_windows(
+    windows: Sequence[Window], nats: NatsFunction, *, length: int, batch_size: int
+) -> Iterator[tuple[Window, np.ndarray]]:
+    """Each window with the nats of its targets, in no promised order.
+
+    Windows of about the same length share a batch, so that little is computed on padding, which stands behind the
+    text, where no causal model can see it.
+    """
+    widths = sorted({-(-length * part // BUCKETS) for part in range(1, BUCKETS + 1)})
+    lower = 0
+    for width in widths:
+        rows = batch_size * length // width
+        for group in batched((w for w in windows if lower < len(w.inputs) <= width), rows):
+            inputs, targets = np.zeros((rows, width), dtype=np.int32), np.zeros((rows, width), dtype=np.int32)
+            for row, window in enumerate(group):
+                inputs[row, : len(window.inputs)] = window.inputs
+                targets[row, : len(window.inputs)] = window.targets
+            values = nats(inputs, targets)
+            for row, window in enumerate(group):
+                yield window, values[row, : len(window.inputs)]
+        lower = width

@@ -13,17 +13,22 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Window:
-    """One row for the model: it reads ``inputs`` and is scored on the last ``scored`` of ``targets``."""
+    """One row for the model: it reads ``inputs`` and is scored on part of ``targets``."""
 
     document: int
     """Position of the document in the evaluation set."""
-    inputs: list[int]
-    targets: list[int]
+    inputs: Sequence[int]
+    targets: Sequence[int]
     """Same length as ``inputs``: the token that follows each of them."""
-    scored: int
+    scored: slice
+    """Positions of the targets that count."""
+    ends: bool = False
+    """Whether the last target is the end-of-text token: known, and counted apart from the score."""
 
 
-def rolling_windows(document: int, tokens: Sequence[int], bos: int, length: int) -> Iterator[Window]:
+def rolling_windows(
+    document: int, tokens: Sequence[int], bos: int, length: int, *, end: int | None = None
+) -> Iterator[Window]:
     """The windows of one document, in order. A document without tokens has none.
 
     Args:
@@ -31,11 +36,20 @@ def rolling_windows(document: int, tokens: Sequence[int], bos: int, length: int)
         tokens: the document's own tokens, without BOS or end-of-text.
         bos: what the model sees before the first of them.
         length: the longest window, in tokens.
+        end: the end-of-text token, if its nats are wanted too. It changes nothing that comes before it.
     """
     stream = [bos, *tokens]
     done = 0
     while done < len(tokens):
-        end = min(done + length, len(tokens))
-        start = max(0, end - length)
-        yield Window(document, stream[start:end], stream[start + 1 : end + 1], end - done)
-        done = end
+        stop = min(done + length, len(tokens))
+        start = max(0, stop - length)
+        inputs, targets = stream[start:stop], stream[start + 1 : stop + 1]
+        scored = slice(len(inputs) - (stop - done), len(inputs))
+        done = stop
+        if done == len(tokens) and end is not None and len(inputs) < length:
+            # There is room behind the last token.
+            yield Window(document, [*inputs, stream[-1]], [*targets, end], scored, ends=True)
+        else:
+            yield Window(document, inputs, targets, scored)
+    if end is not None and len(tokens) >= length:
+        yield Window(document, stream[-length:], [*stream[1 - length or len(stream) :], end], slice(0, 0), ends=True)

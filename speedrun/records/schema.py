@@ -54,6 +54,50 @@ class AttemptInfo(_Model):
     """Why it ended before the run did, as far as the engine knew."""
 
 
+PROBE_LIMITS = {"finite": 0.0, "causality": 1e-3, "batch": 1e-3, "state": 1e-3, "isolation": 1e-3}
+"""The probes that a finished model must pass, each with the largest value that passes: for the first a count, for
+the others nats of one token, which float32 sums of the same numbers in another order can move by far less."""
+
+
+class Probe(_Model):
+    """One question asked of the finished model beside its score: does it see ahead, leak, remember...
+    (docs/scoring.md). A run that fails one has no record."""
+
+    name: str
+    passed: bool
+    value: float
+    """What was measured."""
+    limit: float
+    """The largest value that passes."""
+    meaning: str
+    """What the value is, with its unit."""
+
+
+class LevanterFigures(_Model):
+    """Bits per byte as Levanter counts them, for the same checkpoint: packed sequences in the run's own precision,
+    the mean of the batches' ratios weighted by tokens. They move with the batch, and are never ranked on."""
+
+    batch_size: int
+    """Sequences in a batch."""
+    sequences: int
+    """Of the evaluation set, as packed."""
+    bits_per_byte: float
+    """Without a mixture of experts' auxiliary loss."""
+    bits_per_byte_with_auxiliary_loss: float
+    """What Levanter logs under ``eval/.../bpb``: the model's own loss, whatever it adds."""
+    bits_per_byte_with_exact_bytes: float | None
+    """As ``bits_per_byte``, with each token's bytes counted exactly; null for a kind of tokenizer whose bytes are
+    not known token by token. Levanter takes three bytes for a token that is no UTF-8 by itself."""
+
+
+class DocumentsInfo(_Model):
+    """The documents file beside the record: ``documents-<seed>.json.gz`` (``speedrun.records.documents``)."""
+
+    file: str
+    sha256: str
+    """Of its text, before compression."""
+
+
 class Evaluation(_Model):
     """What stands behind the score."""
 
@@ -73,6 +117,15 @@ class Evaluation(_Model):
     """Over the texts in order."""
     tokenizer_sha256: str
     """Of the tokenizer's ``tokenizer.json``."""
+    end_of_text_bits_per_byte: float | None = None
+    """As ``bits_per_byte``, with each document's end-of-text token scored too, over the same bytes; null in records
+    from before it was counted, and for a tokenizer without such a token."""
+    levanter: LevanterFigures | None = None
+    """Null in records from before they were counted."""
+    probes: list[Probe] = []
+    """All passed; empty in records from before there were any."""
+    documents_file: DocumentsInfo | None = None
+    """Null in records from before it was kept."""
 
 
 class FlopsInfo(_Model):

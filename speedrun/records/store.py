@@ -1,7 +1,6 @@
 """Results files on disk: read with clear errors, written whole or not at all."""
 
 import contextlib
-import gzip
 import json
 import os
 import tempfile
@@ -14,6 +13,7 @@ from pydantic import ValidationError
 
 from speedrun.errors import SpeedrunError
 from speedrun.identity import sha256_hex
+from speedrun.records.gzip_text import pack
 from speedrun.records.schema import SCHEMA_VERSION, ResultsFile, Run, RunInfo, StepLogInfo
 
 RESULTS_FILE = "speedrun_results.json"
@@ -83,7 +83,7 @@ def write_bytes_atomically(path: Path, content: bytes) -> None:
         ) from None
 
 
-def publish_run(folder: Path, info: RunInfo, step_log_text: bytes) -> Path:
+def publish_run(folder: Path, info: RunInfo, step_log_text: bytes, documents_text: bytes | None = None) -> Path:
     """Put ``info`` into ``folder``'s results file, in the place of an earlier run with the same seed.
 
     Runs of another recipe are dropped from the file: it holds one recipe's seeds. Safe with several
@@ -100,12 +100,16 @@ def publish_run(folder: Path, info: RunInfo, step_log_text: bytes) -> Path:
             for run in earlier
             if run.run_info.seed != info.seed and run.run_info.recipe_fingerprint == info.recipe_fingerprint
         ]
-        write_bytes_atomically(folder / info.step_log.file, compress_step_log(step_log_text))
+        write_bytes_atomically(folder / info.step_log.file, pack(step_log_text))
+        if info.evaluation.documents_file is not None and documents_text is not None:
+            write_bytes_atomically(folder / info.evaluation.documents_file.file, pack(documents_text))
         runs = sorted([*kept, Run(run_info=info)], key=lambda run: run.run_info.seed)
         results = ResultsFile(schema_version=SCHEMA_VERSION, runs=runs)
         write_json_atomically(path, results.model_dump(by_alias=True, mode="json"))
-        wanted = {run.run_info.step_log.file for run in runs}
-        for stale in folder.glob("steps-*.jsonl.gz"):
+        infos = [run.run_info for run in runs]
+        wanted = {info.step_log.file for info in infos}
+        wanted |= {kept.file for info in infos if (kept := info.evaluation.documents_file) is not None}
+        for stale in [*folder.glob("steps-*.jsonl.gz"), *folder.glob("documents-*.json.gz")]:
             if stale.name not in wanted:
                 stale.unlink()
     return path
@@ -121,7 +125,7 @@ def step_log_text(lines: list[dict[str, Any]]) -> bytes:
         kept = [line for at, line in enumerate(lines) if at % every == 0 or at == len(lines) - 1]
         rows = [{**line, "loss": round(line["loss"], 6), "seconds": round(line["seconds"], 4)} for line in kept]
         text = "".join(json.dumps(row, separators=(",", ":")) + "\n" for row in rows).encode()
-        if len(compress_step_log(text)) <= MAX_STEP_LOG_BYTES:
+        if len(pack(text)) <= MAX_STEP_LOG_BYTES:
             return text
         every *= 2
 
@@ -129,11 +133,6 @@ def step_log_text(lines: list[dict[str, Any]]) -> bytes:
 def step_log_info(seed: int, text: bytes, *, steps: int, complete: bool) -> StepLogInfo:
     """What a record says of its step log."""
     return StepLogInfo(file=f"steps-{seed}.jsonl.gz", sha256=sha256_hex(text), steps=steps, complete=complete)
-
-
-def compress_step_log(text: bytes) -> bytes:
-    """Gzip without a time stamp: the same log gives the same bytes."""
-    return gzip.compress(text, mtime=0)
 
 
 def _refuse_constant(name: str) -> None:

@@ -102,13 +102,14 @@ def build_dag(
     )
     where = f"{loaded.candidate.name}/{rung.name}/seed-{seed}-{key}"
     resources = resources_of(hardware, cpus_per_host)
+    levanter_key = USER_LEVANTER_KEY if corpus else rung.levanter_key
     train = train_step(
         f"train/{where}",
         recipe,
         data,
         seed=seed,
         run_id=where.replace("/", "-"),
-        levanter_key=USER_LEVANTER_KEY if corpus else rung.levanter_key,
+        levanter_key=levanter_key,
         place=TrainPlace(
             resources=resources,
             hardware=str(hardware),
@@ -120,7 +121,14 @@ def build_dag(
     )
     measured = tuple(loaded.candidate.metrics)
     evaluation = evaluate_step(
-        f"evaluate/{where}", train, recipe, data, metrics=measured, resources=on_one_host(resources)
+        f"evaluate/{where}",
+        train,
+        recipe,
+        data,
+        seed=seed,
+        levanter_key=levanter_key,
+        metrics=measured,
+        resources=on_one_host(resources),
     )
     record = record_step(
         f"record/{where}-{record_digest(identity)[:8]}",

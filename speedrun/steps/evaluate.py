@@ -1,4 +1,4 @@
-"""The evaluate step: load a finished checkpoint and score it by the harness's own protocol."""
+"""The evaluate step: load a finished checkpoint, probe it, and score it by the harness's own protocol."""
 
 import json
 from collections.abc import Callable, Sequence
@@ -8,11 +8,13 @@ from typing import Any
 import equinox as eqx
 import haliax as hax
 import jax
+import jmp
 from fray.types import ResourceConfig
 from haliax.partitioning import round_axis_for_partitioning
 from levanter.checkpoint import latest_checkpoint_path, load_checkpoint
+from levanter.data.text.datasets import LmDataConfig
 from levanter.models.lm_model import LmConfig, LmHeadModel
-from levanter.tokenizers import load_tokenizer
+from levanter.tokenizers import MarinTokenizer, load_tokenizer
 from levanter.trainer import TrainerConfig
 from levanter.utils.jax_utils import parameter_count
 from marin.execution.artifact import Artifact
@@ -26,17 +28,29 @@ from rigging.filesystem.storage_path import StoragePath, prefix_join
 from speedrun.candidate import Recipe
 from speedrun.cost.abstract import training_mesh
 from speedrun.errors import SpeedrunError
-from speedrun.evaluation.ledger import score_documents
+from speedrun.evaluation.ledger import Ledger, first_token, score_documents
+from speedrun.evaluation.levanter_bpb import levanter_figures
+from speedrun.evaluation.nats import nats_function
+from speedrun.evaluation.probes import check_probes, probe_model
+from speedrun.evaluation.round_trip import check_tokenizer
 from speedrun.identity import canonical, sha256_of_json
-from speedrun.records.schema import PROTOCOL, Evaluation, Metric, utc_now
+from speedrun.records.documents import documents_info, documents_text
+from speedrun.records.schema import PROTOCOL, Evaluation, LevanterFigures, Metric, Probe, utc_now
 from speedrun.steps.corpus import read_documents
 from speedrun.steps.data import RungData
 from speedrun.steps.tokenizer import tokenizer_sha256
-from speedrun.steps.train import with_local_tokenizer
-from speedrun.steps.version import STEP_VERSION
+from speedrun.steps.train import LEVANTER_EVALUATION_BATCH, data_config, with_local_tokenizer
+from speedrun.steps.version import EVALUATION_VERSION
 
 EVALUATION_FILE = "evaluation.json"
+DOCUMENTS_FILE = "documents.json"
+PROBES_FILE = "probes.json"
+"""Stays behind also where a probe failed."""
 PROGRESS_FILE = "progress.json"
+PROBED_DOCUMENTS = 8
+"""The longest documents, from which the probes take their text."""
+TOKENS_AT_A_TIME = 16_384
+"""Tokens that a device is given at a time: with a block of the vocabulary, half a gigabyte of logits."""
 
 Metrics = Sequence[Callable[[LmHeadModel], Metric]]
 """As ``Candidate.metrics``."""
@@ -47,12 +61,15 @@ class EvaluateJob:
     """What the evaluate step runs."""
 
     train_path: str
+    seed: int
     texts: str
+    packed: LmDataConfig
+    """Holds the evaluation set as Levanter packs it."""
     tokenizer: str
     model: LmConfig
+    precision: str
     steps: int
     length: int
-    vocab_size: int
     metrics: Metrics
     output_path: str
     resources: ResourceConfig
@@ -64,12 +81,15 @@ def evaluate_step(
     recipe: Recipe,
     data: RungData,
     *,
+    seed: int,
+    levanter_key: str,
     metrics: Metrics,
     resources: ResourceConfig,
 ) -> ArtifactStep[Artifact]:
-    """The score of a finished run, as a step: leaves ``evaluation.json``.
+    """The score of a finished run, as a step: leaves ``evaluation.json`` and ``documents.json``.
 
     Args:
+        levanter_key: as for the train step.
         metrics: measured on the same model. They stand in the step's name, so that others are measured anew.
     """
     measured = canonical(metrics)
@@ -83,12 +103,14 @@ def evaluate_step(
         tokenizer = data.tokenizer_path(ctx)
         return EvaluateJob(
             train_path=ctx.artifact_path(train),
+            seed=seed,
             texts=prefix_join(ctx.artifact_path(data.texts), data.texts_glob),
+            packed=data_config(ctx, data, levanter_key),
             tokenizer=tokenizer,
             model=with_local_tokenizer(recipe.model, tokenizer),
+            precision=recipe.precision,
             steps=recipe.steps,
             length=recipe.sequence_length,
-            vocab_size=data.vocab_size,
             metrics=metrics,
             output_path=ctx.output_path,
             resources=ctx.runtime_arg("resources"),
@@ -96,7 +118,7 @@ def evaluate_step(
 
     return ArtifactStep(
         name=name,
-        version=STEP_VERSION,
+        version=EVALUATION_VERSION,
         artifact_type=Artifact,
         run=_dispatch,
         build_config=build_config,
@@ -128,21 +150,71 @@ def _dispatch(job: EvaluateJob) -> None:
 def _evaluate(job: EvaluateJob) -> None:
     texts = [document["text"] for file in _expand(job.texts) for document in read_documents(file)]
     tokenizer = load_tokenizer(job.tokenizer)
+    check_tokenizer(tokenizer, job.tokenizer)
     with_accelerator = job.resources.device.kind != "cpu"
     trainer = TrainerConfig(mesh=training_mesh(), require_accelerator=with_accelerator)
+    if not jax.distributed.is_initialized():
+        trainer.distributed.initialize()
     with trainer.use_device_mesh(), hax.axis_mapping(trainer.parameter_axis_mapping):
         model = load_model(job, trainer, len(tokenizer))
-        parameters = parameter_count(model)
+        probes = _probe(job, trainer, model, tokenizer, texts)
         metrics = [measure(model) for measure in job.metrics]
         ledger = score_documents(
             model,
             texts,
             tokenizer,
             length=job.length,
-            batch_size=batch_size(job.length, job.vocab_size),
+            batch_size=max(1, TOKENS_AT_A_TIME // job.length) * jax.device_count(),
+            mapping=trainer.compute_axis_mapping,
             on_progress=_progress_writer(prefix_join(job.output_path, PROGRESS_FILE)),
         )
-    evaluation = Evaluation(
+        levanter = _levanter(job, trainer, model, tokenizer)
+        parameters = int(parameter_count(model))
+    documents = documents_text(ledger.by_document())
+    evaluation = _evaluation(ledger, job, levanter, probes, documents)
+    done = Evaluated(evaluation=evaluation, parameters=parameters, completed=utc_now(), metrics=metrics)
+    _write(job, DOCUMENTS_FILE, documents)
+    _write(job, EVALUATION_FILE, done.model_dump_json(indent=2).encode())
+
+
+def _probe(
+    job: EvaluateJob, trainer: TrainerConfig, model: LmHeadModel, tokenizer: MarinTokenizer, texts: Sequence[str]
+) -> list[Probe]:
+    """Raises ``ProbesFailed`` after writing down what was found."""
+    if tokenizer.eos_token_id is None:
+        raise SpeedrunError(f"the tokenizer {job.tokenizer} has no end-of-text token to tell packed documents apart by")
+    probes = probe_model(
+        nats_function(model, mapping=trainer.compute_axis_mapping),
+        [tokenizer.encode(text, add_special_tokens=False) for text in sorted(texts, key=len)[-PROBED_DOCUMENTS:]],
+        bos=first_token(tokenizer),
+        end=tokenizer.eos_token_id,
+        vocab_size=len(tokenizer),
+        length=job.length,
+    )
+    _write(job, PROBES_FILE, json.dumps([probe.model_dump() for probe in probes], indent=2).encode())
+    check_probes(probes)
+    return probes
+
+
+def _levanter(
+    job: EvaluateJob, trainer: TrainerConfig, model: LmHeadModel, tokenizer: MarinTokenizer
+) -> LevanterFigures:
+    ((dataset, _),) = job.packed.tagged_eval_sets(job.model.max_Pos.resize(job.length))
+    return levanter_figures(
+        model,
+        dataset,
+        tokenizer,
+        batch_size=LEVANTER_EVALUATION_BATCH,
+        policy=jmp.get_policy(job.precision),
+        mesh=trainer.device_mesh,
+        mapping=trainer.compute_axis_mapping,
+    )
+
+
+def _evaluation(
+    ledger: Ledger, job: EvaluateJob, levanter: LevanterFigures, probes: list[Probe], documents: bytes
+) -> Evaluation:
+    return Evaluation(
         protocol=PROTOCOL,
         bits_per_byte=ledger.bits_per_byte,
         nats=float(ledger.nats.sum()),
@@ -151,14 +223,17 @@ def _evaluate(job: EvaluateJob) -> None:
         documents=ledger.documents,
         texts_sha256=ledger.texts_sha256,
         tokenizer_sha256=tokenizer_sha256(job.tokenizer),
+        end_of_text_bits_per_byte=ledger.end_of_text_bits_per_byte,
+        levanter=levanter,
+        probes=probes,
+        documents_file=documents_info(job.seed, documents),
     )
-    done = Evaluated(evaluation=evaluation, parameters=int(parameters), completed=utc_now(), metrics=metrics)
-    StoragePath(prefix_join(job.output_path, EVALUATION_FILE)).write_text(done.model_dump_json(indent=2))
 
 
-def batch_size(length: int, vocab_size: int) -> int:
-    """Windows at a time, so that their float32 logits take at most 256 MiB."""
-    return max(1, 2**28 // (4 * length * vocab_size))
+def _write(job: EvaluateJob, name: str, content: bytes) -> None:
+    """Of several hosts, all of which have the whole result, the first one writes."""
+    if jax.process_index() == 0:
+        StoragePath(prefix_join(job.output_path, name)).write_bytes(content)
 
 
 def load_model(job: EvaluateJob, trainer: TrainerConfig, vocab_size: int) -> LmHeadModel:
@@ -194,6 +269,7 @@ def _expand(pattern: str) -> list[str]:
 
 def _progress_writer(path: str) -> Callable[[int, int], None]:
     def write(done: int, total: int) -> None:
-        StoragePath(path).write_text(json.dumps({"done": done, "total": total}))
+        if jax.process_index() == 0:
+            StoragePath(path).write_text(json.dumps({"done": done, "total": total}))
 
     return write

@@ -29,10 +29,14 @@ from speedrun.records.steps import StepLog, read_step_log
 from speedrun.records.store import step_log_info, step_log_text
 from speedrun.steps.corpus import read_documents
 from speedrun.steps.data import RungData
-from speedrun.steps.evaluate import read_evaluation
+from speedrun.steps.evaluate import DOCUMENTS_FILE, read_evaluation
 from speedrun.steps.flops import count_recipe
+<<<<<<< HEAD
 from speedrun.steps.hub import source_on_record
 from speedrun.steps.version import STEP_VERSION
+=======
+from speedrun.steps.version import EVALUATION_VERSION
+>>>>>>> 1d5388c (Evaluation that can be trusted: probes, documents on file, blocks of the vocabulary, Levanter's figure taken apart)
 
 RUN_INFO_FILE = "run_info.json"
 STEP_LOG_FILE = "steps.jsonl"
@@ -81,7 +85,7 @@ def record_step(
     *,
     project_root: Path,
 ) -> ArtifactStep[Artifact]:
-    """The record of one run, as a step: leaves ``run_info.json`` and ``steps.jsonl``.
+    """The record of one run, as a step: leaves ``run_info.json``, ``steps.jsonl`` and ``documents.json``.
 
     Args:
         flops_per_token: forward, by the budget's meter.
@@ -106,12 +110,14 @@ def record_step(
         text = step_log_text(log.lines())
         info = _run_info(job, identity, recipe, flops_per_token, data, log, text)
         StoragePath(prefix_join(job.output_path, STEP_LOG_FILE)).write_bytes(text)
+        documents = StoragePath(prefix_join(job.evaluation_path, DOCUMENTS_FILE)).read_bytes()
+        StoragePath(prefix_join(job.output_path, DOCUMENTS_FILE)).write_bytes(documents)
         content = json.dumps(info.model_dump(by_alias=True, mode="json"), indent=2, sort_keys=True)
         StoragePath(prefix_join(job.output_path, RUN_INFO_FILE)).write_text(content)
 
     return ArtifactStep(
         name=name,
-        version=STEP_VERSION,
+        version=EVALUATION_VERSION,
         artifact_type=Artifact,
         run=run,
         build_config=build_config,
@@ -127,10 +133,11 @@ def record_digest(identity: RunIdentity) -> str:
     return sha256_of_json([*said, dict(identity.overrides)])
 
 
-def read_record(path: str) -> tuple[RunInfo, bytes]:
-    """(what the record step at ``path`` wrote, its step log's text)."""
+def read_record(path: str) -> tuple[RunInfo, bytes, bytes]:
+    """(what the record step at ``path`` wrote, its step log's text, its documents' rows as text)."""
     info = RunInfo.model_validate_json(StoragePath(prefix_join(path, RUN_INFO_FILE)).read_text())
-    return info, StoragePath(prefix_join(path, STEP_LOG_FILE)).read_bytes()
+    log, documents = (StoragePath(prefix_join(path, name)).read_bytes() for name in (STEP_LOG_FILE, DOCUMENTS_FILE))
+    return info, log, documents
 
 
 def _run_info(

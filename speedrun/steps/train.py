@@ -14,6 +14,7 @@ from levanter.checkpoint import CheckpointerConfig, discover_latest_checkpoint
 from levanter.data.text.datasets import LmDataConfig
 from levanter.main.train_lm import TrainLmConfig
 from levanter.models.lm_model import LmConfig
+from levanter.tokenizers import load_tokenizer
 from levanter.tracker.tracker import TrackerConfig
 from levanter.tracker.wandb import WandbConfig
 from levanter.trainer import TrainerConfig
@@ -30,6 +31,7 @@ from marin.training.training import (
 from speedrun.candidate import Recipe
 from speedrun.cost.abstract import training_mesh
 from speedrun.errors import SpeedrunError
+from speedrun.evaluation.round_trip import check_tokenizer
 from speedrun.identity import canonical
 from speedrun.records.steps import checkpoint_told, read_step_log
 from speedrun.steps.data import RungData
@@ -99,7 +101,7 @@ def train_step(
             jax_compilation_cache_dir=where.compilation_cache,
         )
         levanter_config = TrainLmConfig(
-            data=_data_config(ctx, data, levanter_key),
+            data=data_config(ctx, data, levanter_key),
             trainer=trainer,
             model=with_local_tokenizer(recipe.model, data.tokenizer_path(ctx)),
             optimizer=recipe.optimizer,
@@ -152,6 +154,8 @@ def _dispatch(job: TrainJob) -> None:
 def _train(job: TrainJob) -> None:
     assert job.pod.output_path is not None
     _refuse_to_begin_again(job.pod.output_path)
+    tokenizer = job.pod.train_config.data.tokenizer
+    check_tokenizer(load_tokenizer(tokenizer), tokenizer)
     try:
         run_levanter_train_lm(job.pod)
     except StepLogError as error:
@@ -189,7 +193,7 @@ def _trackers(output_path: str, run_id: str, place: TrainPlace) -> tuple[Tracker
     return (step_log, WandbConfig(project=project, name=run_id, mode=mode, save_code=False))
 
 
-def _data_config(ctx: StepContext, data: RungData, levanter_key: str) -> LmDataConfig:
+def data_config(ctx: StepContext, data: RungData, levanter_key: str) -> LmDataConfig:
     """Marin's mixture, with the held-out part under the name from which Levanter makes its metric's key."""
     config = mixture(ctx, {data.train: 1.0}, validation=[data.held_out])
     name = levanter_key.removeprefix("eval/").removesuffix("/bpb")

@@ -6,6 +6,7 @@ from typing import Any
 from speedrun.submission.rule import Rule
 from speedrun.submission.rules_change import CHANGE_RULES
 from speedrun.submission.rules_copies import COPY_RULES
+from speedrun.submission.rules_evaluation import EVALUATION_RULES
 from speedrun.submission.rules_files import CANDIDATE_RULES, ENTRY_RULES, FOLDER_FILE_RULES
 from speedrun.submission.rules_flops import FLOPS_RULES
 from speedrun.submission.rules_hardware import HARDWARE_RULES
@@ -16,7 +17,7 @@ from speedrun.submission.rules_steps import STEP_RULES
 from speedrun.submission.rules_time import TIME_RULES
 
 FOLDER_RULES = (*FOLDER_FILE_RULES, *SEED_RULES)
-RUN_RULES = (*IDENTITY_RULES, *FLOPS_RULES, *HARDWARE_RULES, *TIME_RULES, *SCORE_RULES, *STEP_RULES)
+RUN_RULES = (*IDENTITY_RULES, *FLOPS_RULES, *HARDWARE_RULES, *TIME_RULES, *SCORE_RULES, *EVALUATION_RULES, *STEP_RULES)
 
 SECTIONS: tuple[tuple[str, tuple[Rule[Any], ...]], ...] = (
     ("Files", (*ENTRY_RULES, *CANDIDATE_RULES, *FOLDER_FILE_RULES)),
@@ -25,6 +26,7 @@ SECTIONS: tuple[tuple[str, tuple[Rule[Any], ...]], ...] = (
     ("Hardware", HARDWARE_RULES),
     ("Time", TIME_RULES),
     ("The score", SCORE_RULES),
+    ("Behind the score: documents and probes", EVALUATION_RULES),
     ("The step log", STEP_RULES),
     ("Seeds, attempts, preregistration", SEED_RULES),
     ("Against all other records", COPY_RULES),

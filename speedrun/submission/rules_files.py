@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from speedrun.errors import SpeedrunError
 from speedrun.records import strict_json
+from speedrun.records.documents import documents_file
 from speedrun.records.sweeps import SWEEP_FILE, Sweep
 from speedrun.records.verifications import FILE_NAME, parse_verification
 from speedrun.submission.rule import Fault, Rule, Severity, show
@@ -59,13 +60,13 @@ def has_runs(folder: RecordFolder) -> Iterator[Fault]:
         yield Fault("runs", "it is empty: a record without a run says nothing")
 
 
-def stray_step_log(folder: RecordFolder) -> Iterator[Fault]:
-    """Every step log belongs to a run of the results file beside it."""
+def stray_file(folder: RecordFolder) -> Iterator[Fault]:
+    """Every step log and every documents file belongs to a run of the results file beside it."""
     if folder.has_results and folder.parsed[0] is None:
         return
-    wanted = {f"steps-{info.seed}.jsonl.gz" for info in folder.runs}
+    wanted = {name for info in folder.runs for name in (f"steps-{info.seed}.jsonl.gz", documents_file(info.seed))}
     for name in folder.names:
-        if name.startswith("steps-") and name not in wanted:
+        if name.startswith(("steps-", "documents-")) and name not in wanted:
             yield Fault("", "no run of this seed is on record", f"{folder.path}/{name}")
 
 
@@ -129,7 +130,7 @@ FOLDER_FILE_RULES: tuple[Rule[RecordFolder], ...] = (
     Rule("schema-version", Severity.ERROR, schema_version),
     Rule("schema", Severity.ERROR, schema),
     Rule("has-runs", Severity.ERROR, has_runs),
-    Rule("stray-step-log", Severity.ERROR, stray_step_log),
+    Rule("stray-file", Severity.ERROR, stray_file),
     Rule("sweep-file", Severity.ERROR, sweep_file),
     Rule("verification-file", Severity.ERROR, verification_file),
     Rule("attempts-file", Severity.ERROR, attempts_file),

@@ -1,14 +1,12 @@
 """The step log beside a record, read as a stranger's data: unpacked up to a limit, and as columns."""
 
 import json
-import zlib
 from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
 from speedrun.identity import sha256_hex
+from speedrun.records.gzip_text import unpack
 
-MAX_TEXT_BYTES = 64_000_000
-"""A step log of 2 MB unpacks to about 20; a file that goes on and on is an attack."""
 _COLUMNS = ("step", "loss", "seconds", "tokens", "attempt")
 _WHOLE = ("step", "tokens", "attempt")
 _HUGE = 1e18
@@ -31,15 +29,9 @@ class StepLogFile:
 def parse_step_log(content: bytes) -> StepLogFile:
     """The step log that ``content``, a gzip file, holds."""
     try:
-        unpacker = zlib.decompressobj(wbits=31)
-        text = unpacker.decompress(content, MAX_TEXT_BYTES)
-    except zlib.error as error:
-        return StepLogFile(f"it is no gzip file ({error})")
-    if not unpacker.eof:
-        too_long = len(text) >= MAX_TEXT_BYTES
-        return StepLogFile(f"it unpacks to more than {MAX_TEXT_BYTES:,} bytes" if too_long else "it is cut short")
-    if unpacker.unused_data:
-        return StepLogFile("something stands behind its end")
+        text = unpack(content)
+    except ValueError as error:
+        return StepLogFile(str(error))
     log = StepLogFile(sha256=sha256_hex(text))
     lines = text.removesuffix(b"\n").split(b"\n")
     try:

@@ -22,6 +22,7 @@ from speedrun.ladder import LADDER, Rung
 from speedrun.project import CANDIDATES_FOLDER
 from speedrun.records import strict_json
 from speedrun.records.attempts import ATTEMPTS_FILE, Attempted, parse_attempts
+from speedrun.records.documents import Documents, documents_file, parse_documents
 from speedrun.records.preregistrations import FOLDER as PREREGISTRATIONS_FOLDER
 from speedrun.records.preregistrations import Preregistration, parse_preregistration
 from speedrun.records.schema import SCHEMA_VERSION, ResultsFile, RunInfo
@@ -227,6 +228,16 @@ class RecordFolder:
 
 
 @dataclass
+class DocumentsFile:
+    """A documents file; ``problem`` says why there is none."""
+
+    problem: str = ""
+    sha256: str = ""
+    """Of the text."""
+    documents: Documents | None = None
+
+
+@dataclass
 class RunCase:
     """One run of a folder."""
 
@@ -250,3 +261,16 @@ class RunCase:
         name = f"steps-{self.info.seed}.jsonl.gz"
         content = self.folder.read(name)
         return StepLogFile(f"{name} is not there") if content is None else parse_step_log(content)
+
+    @cached_property
+    def documents(self) -> DocumentsFile:
+        """Its documents file."""
+        name = documents_file(self.info.seed)
+        content = self.folder.read(name)
+        if content is None:
+            return DocumentsFile(f"{name} is not there")
+        try:
+            documents, sha256 = parse_documents(content)
+        except ValueError as error:
+            return DocumentsFile(str(error))
+        return DocumentsFile(sha256=sha256, documents=documents)

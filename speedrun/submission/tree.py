@@ -25,6 +25,7 @@ KB, MB = 1_000, 1_000_000
 _IN_RUNG_FOLDER: dict[str, int] = {
     r"speedrun_results\.json": 1 * MB,
     r"steps-(0|[1-9][0-9]{0,9})\.jsonl\.gz": MAX_STEP_LOG_BYTES,
+    r"documents-(0|[1-9][0-9]{0,9})\.json\.gz": 2_000_000,
     r"sweep\.json": 1 * MB,
     r"attempts\.jsonl": 2 * MB,
     r"futility\.jsonl": 2 * MB,

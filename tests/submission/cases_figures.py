@@ -247,6 +247,22 @@ def name_and_affiliation_the_other_way_round(tree: Any) -> None:
     tree.edit(lambda info: info.update(author=author, authors=[author]), of="adamw", at=None)
 
 
+def reevaluate(tree: Any, **figures: Any) -> None:
+    """Change the evaluation, and the documents file with it."""
+    tree.set("evaluation", lambda evaluation: evaluation | figures)
+    tree.redocument()
+
+
+def a_probe_with_a_limit_of_its_own(tree: Any) -> None:
+    tree.set("evaluation probes 1", lambda probe: probe | {"value": 1.0, "limit": 2.0})
+
+
+def a_document_that_took_less(tree: Any) -> None:
+    documents = json.loads(tree.documents_text(tree.info("muonh")))
+    documents["nats"][3] -= 1
+    tree.redocument(json.dumps(documents).encode())
+
+
 CASES: list[Case] = [
     # FLOPs.
     ("recipe-on-record", "batch as text", lambda t: t.set("train_config batch_size", "8", at=None)),
@@ -285,12 +301,12 @@ CASES: list[Case] = [
     ("attempts", "numbered 7", an_attempt_numbered_7),
     # The score.
     ("score", "two of them", lambda t: t.set("bits_per_byte", lambda score: score - 0.01)),
-    ("score", "that does not follow", lambda t: t.set("evaluation nats", lambda nats: nats * 0.99)),
+    ("score", "that does not follow", lambda t: reevaluate(t, nats=t.info("muonh")["evaluation"]["nats"] * 0.99)),
     ("protocol", "another", lambda t: t.set("evaluation protocol", 2)),
     ("evaluation-text", "other texts", lambda t: t.set("evaluation texts_sha256", "0" * 64)),
-    ("evaluation-text", "fewer documents", lambda t: t.set("evaluation documents", 3)),
+    ("evaluation-text", "fewer documents", lambda t: reevaluate(t, documents=3)),
     ("tokenizer", "another", lambda t: t.set("evaluation tokenizer_sha256", "0" * 64)),
-    ("tokenizer", "fewer tokens", lambda t: t.set("evaluation tokens", 158_000)),
+    ("tokenizer", "fewer tokens", lambda t: reevaluate(t, tokens=158_000)),
     ("evaluation-verified", "unknown tokenizer", a_tokenizer_of_its_own),
     ("plausible-score", "beyond any model", score_of(0.02)),
     ("plausible-score", "worse than chance", score_of(9.0)),
@@ -298,6 +314,26 @@ CASES: list[Case] = [
     ("levanter-score", "another model's", lambda t: t.set("eval/micro/heldout/bpb", 1.5)),
     ("training-loss", "ends elsewhere", lambda t: t.edit_log(lambda rows: [r.update(loss=2.0) for r in rows[-20:]])),
     ("training-texts", "others", lambda t: t.set("training_data documents_sha256", "0" * 64)),
+    # Documents and probes.
+    ("documents-file", "gone", lambda t: (t.folder("muonh") / "documents-42.json.gz").unlink()),
+    ("documents-file", "none on record", lambda t: t.set("evaluation documents_file", None)),
+    ("documents-file", "no gzip", lambda t: t.put("results/muonh/micro_1/documents-42.json.gz", b"hello")),
+    ("documents-file", "one list too few", lambda t: t.redocument(b'{"nats":[],"tokens":[]}')),
+    ("documents-file", "lists of two lengths", lambda t: t.redocument(b'{"nats":[1],"tokens":[1],"bytes":[]}')),
+    ("documents-file", "negative", lambda t: t.redocument(b'{"nats":[1],"tokens":[-1],"bytes":[1]}')),
+    ("documents-file", "infinity", lambda t: t.redocument(b'{"nats":[1e999],"tokens":[1],"bytes":[1]}')),
+    ("documents-file", "words", lambda t: t.redocument(b'{"nats":["1"],"tokens":[1],"bytes":[1]}')),
+    ("documents-file", "another", lambda t: t.set("evaluation documents_file sha256", "0" * 64)),
+    ("documents-sums", "one document's nats", a_document_that_took_less),
+    ("probes", "none", lambda t: t.set("evaluation probes", [])),
+    ("probes", "one left out", lambda t: t.set("evaluation probes", lambda probes: probes[1:])),
+    ("probes", "that sees ahead", lambda t: t.set("evaluation probes 1 value", 0.5)),
+    (
+        "probes",
+        "by a limit of its own",
+        a_probe_with_a_limit_of_its_own,
+    ),
+    ("probes", "that says so", lambda t: t.set("evaluation probes 1 passed", False)),
     # The step log.
     ("step-log", "gone", lambda t: (t.folder("muonh") / "steps-42.jsonl.gz").unlink()),
     ("step-log", "no gzip", lambda t: t.put("results/muonh/micro_1/steps-42.jsonl.gz", b"hello")),

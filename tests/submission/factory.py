@@ -48,6 +48,7 @@ EVALUATIONS = {
         "tokens": 4_500_000,
     },
 }
+PROBES = {"finite": 0.0, "causality": 1e-3, "batch": 1e-3, "state": 1e-3, "isolation": 1e-3}
 CORPUS_SHA256 = "875e7c7e3255d1bfd173c2df1f4f13a202eb286bb14168a326ad34599f96a488"
 VERSIONS = {
     "jax": "0.11.1",
@@ -105,6 +106,14 @@ def make_run(
     evaluation: dict[str, Any] = {"protocol": 1, **EVALUATIONS["micro" if micro else "standard"]}
     evaluation["nats"] = score * math.log(2) * evaluation["bytes"]
     evaluation["bits_per_byte"] = evaluation["nats"] / math.log(2) / evaluation["bytes"]
+    documents = documents_of(evaluation)
+    evaluation["documents_file"] = {
+        "file": f"documents-{seed}.json.gz",
+        "sha256": hashlib.sha256(documents).hexdigest(),
+    }
+    evaluation["probes"] = [
+        {"name": name, "passed": True, "value": 0.0, "limit": limit, "meaning": "m"} for name, limit in PROBES.items()
+    ]
     final = evaluation["nats"] / evaluation["tokens"]
     steady_step = 0.12 if micro or peak is None else flops / steps / (0.3 * chips * peak)
     pace = steady_step * rng.uniform(0.8, 1.2)
@@ -228,6 +237,18 @@ def make_run(
     }, text
 
 
+def documents_of(evaluation: dict[str, Any]) -> bytes:
+    """The text of a documents file that adds up to an evaluation: all documents alike, the first with the rest."""
+    count = evaluation["documents"]
+    columns: dict[str, list[Any]] = {}
+    for name in ("bytes", "tokens"):
+        each = evaluation[name] // count
+        columns[name] = [evaluation[name] - each * (count - 1), *[each] * (count - 1)]
+    each_nats = round(evaluation["nats"] / count, 4)
+    columns["nats"] = [round(evaluation["nats"] - each_nats * (count - 1), 4), *[each_nats] * (count - 1)]
+    return json.dumps(columns, separators=(",", ":")).encode()
+
+
 @dataclass
 class Tree:
     """A project's files."""
@@ -258,6 +279,7 @@ class Tree:
             info, text = make_run(candidate, rung, seed, source=source, score=score, rng=self.rng, **more)
             runs.append({"run_info": info})
             self.write_log(candidate, rung, seed, text)
+            self.write_documents(candidate, rung, seed, documents_of(info["evaluation"]))
             attempts += attempt_lines(info, f"{candidate}{rung}{seed}")
         self.write(candidate, rung, {"schema_version": 1, "runs": runs})
         (folder / "attempts.jsonl").write_text("".join(json.dumps(line) + "\n" for line in attempts))
@@ -274,6 +296,12 @@ class Tree:
 
     def write_log(self, candidate: str, rung: str, seed: int, text: bytes) -> None:
         (self.folder(candidate, rung) / f"steps-{seed}.jsonl.gz").write_bytes(gzip.compress(text, mtime=0))
+
+    def documents_text(self, info: dict[str, Any]) -> bytes:
+        return documents_of(info["evaluation"])
+
+    def write_documents(self, candidate: str, rung: str, seed: int, text: bytes) -> None:
+        (self.folder(candidate, rung) / f"documents-{seed}.json.gz").write_bytes(gzip.compress(text, mtime=0))
 
 
 def attempt_lines(info: dict[str, Any], name: str, **more: Any) -> list[dict[str, Any]]:

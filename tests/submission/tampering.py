@@ -25,6 +25,8 @@ class Tampering:
     info: Callable[..., dict[str, Any]]
     write: Callable[..., None]
     write_log: Callable[..., None]
+    write_documents: Callable[..., None]
+    documents_text: Callable[[dict[str, Any]], bytes]
 
     def edit(
         self, change: Callable[[dict[str, Any]], Any], *, at: int | None = 0, rung: str = "micro_1", of: str = "muonh"
@@ -70,6 +72,13 @@ class Tampering:
             info.update({"bits_per_byte": score, "eval/micro/heldout/bpb": score * 0.999})
 
         self.edit(change)
+        self.redocument()
+
+    def redocument(self, text: bytes | None = None) -> None:
+        """Put a documents file beside the first run that adds up to its evaluation, with the digest to match."""
+        text = self.documents_text(self.info("muonh")) if text is None else text
+        self.write_documents("muonh", "micro_1", 42, text)
+        self.set("evaluation documents_file sha256", hashlib.sha256(text).hexdigest())
 
     def retime(self, steady: float, compiling: float, **where: Any) -> None:
         """Give the first run other times, and all that follows from them but the step log."""

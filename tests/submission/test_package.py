@@ -105,13 +105,14 @@ def upstream_gains(tree: Any, tmp_path: Path, name: str) -> None:
     git(other, "push", "-q")
 
 
-RECORD = ("speedrun_results.json", "attempts.jsonl", "steps-42.jsonl.gz")
+RECORD = ("speedrun_results.json", "attempts.jsonl", "steps-42.jsonl.gz", "documents-42.json.gz")
 OWN = {
     "LEADERBOARD.md",
     "docs/candidates.md",
     "executor_steps/muonh.py",
     *(f"results/muonh/{rung}/{file}" for rung in ("micro_1", "micro_2", "30m") for file in RECORD),
     *(f"results/muonh/{rung}/steps-43.jsonl.gz" for rung in ("micro_1", "micro_2")),
+    *(f"results/muonh/{rung}/documents-43.json.gz" for rung in ("micro_1", "micro_2")),
 }
 
 
