@@ -14,7 +14,17 @@ from haliax import Axis
 from speedrun import LADDER, reference
 from speedrun.errors import SpeedrunError
 from speedrun.evaluation.ledger import bits_per_byte, score_documents
-from tests.evaluation.models import BOS, EOS, VOCAB, Bigram, BigramConfig, Boastful, ByteTokenizer
+from tests.evaluation.models import (
+    BOS,
+    EOS,
+    VOCAB,
+    Bigram,
+    BigramConfig,
+    Boastful,
+    ByteTokenizer,
+    Capped,
+    CappedInItsLossToo,
+)
 
 TEXTS = {
     "ASCII": "hello",
@@ -99,6 +109,22 @@ def test_a_model_gains_nothing_by_a_loss_of_its_own(model: Bigram) -> None:
     assert said.bits_per_byte == honest.bits_per_byte > 1
 
 
+def test_logits_that_no_loss_trains_are_refused(model: Bigram) -> None:
+    capped = Capped(model.table, model.config)
+    with pytest.raises(SpeedrunError, match="Capped's logits are not its activations times its head"):
+        score_documents(capped, ["text"], ByteTokenizer(), length=8, batch_size=1)
+
+
+def test_logits_that_a_loss_of_its_own_trains_are_scored_whole(model: Bigram) -> None:
+    capped = CappedInItsLossToo(model.table, model.config)
+    ledger = score_documents(capped, ["text"], ByteTokenizer(), length=8, batch_size=1, block=100)
+    logits = np.tanh(np.asarray(model.table.array, dtype=np.float64))
+    pairs = zip([BOS, *b"tex"], b"text", strict=True)
+    expected = sum(math.log(np.exp(logits[last]).sum()) - logits[last][token] for last, token in pairs)
+    assert ledger.nats[0] == pytest.approx(expected, rel=1e-5)
+
+
+@pytest.mark.slow
 def test_a_real_llama_does_not_depend_on_the_batch() -> None:
     config = reference.recipe(LADDER["micro_1"]).model
     llama = config.build(Axis("vocab", 258), key=jax.random.PRNGKey(1))
