@@ -102,6 +102,7 @@ def build_dag(
     )
     where = f"{loaded.candidate.name}/{rung.name}/seed-{seed}-{key}"
     resources = resources_of(hardware, cpus_per_host)
+    compilation_cache = f"{project.store}/compilation_cache"
     levanter_key = USER_LEVANTER_KEY if corpus else rung.levanter_key
     train = train_step(
         f"train/{where}",
@@ -116,7 +117,7 @@ def build_dag(
             chips=hardware.chips,
             log_folder=project.work / "logs" / "levanter",
             checkpoint_every=checkpoint_every or (MICRO_CHECKPOINT_EVERY if rung.is_micro else CHECKPOINT_EVERY),
-            compilation_cache=f"{project.store}/compilation_cache",
+            compilation_cache=compilation_cache,
         ),
     )
     measured = tuple(loaded.candidate.metrics)
@@ -129,6 +130,7 @@ def build_dag(
         levanter_key=levanter_key,
         metrics=measured,
         resources=on_one_host(resources),
+        compilation_cache=compilation_cache,
     )
     record = record_step(
         f"record/{where}-{record_digest(identity)[:8]}",

@@ -73,6 +73,7 @@ class EvaluateJob:
     metrics: Metrics
     output_path: str
     resources: ResourceConfig
+    compilation_cache: str
 
 
 def evaluate_step(
@@ -85,6 +86,7 @@ def evaluate_step(
     levanter_key: str,
     metrics: Metrics,
     resources: ResourceConfig,
+    compilation_cache: str,
 ) -> ArtifactStep[Artifact]:
     """The score of a finished run, as a step: leaves ``evaluation.json`` and ``documents.json``.
 
@@ -114,6 +116,7 @@ def evaluate_step(
             metrics=metrics,
             output_path=ctx.output_path,
             resources=ctx.runtime_arg("resources"),
+            compilation_cache=ctx.runtime_arg("compilation_cache"),
         )
 
     return ArtifactStep(
@@ -123,7 +126,7 @@ def evaluate_step(
         run=_dispatch,
         build_config=build_config,
         deps=(train, *data.deps),
-        runtime_args={"resources": resources},
+        runtime_args={"resources": resources, "compilation_cache": compilation_cache},
     )
 
 
@@ -153,6 +156,9 @@ def _evaluate(job: EvaluateJob) -> None:
     check_tokenizer(tokenizer, job.tokenizer)
     with_accelerator = job.resources.device.kind != "cpu"
     trainer = TrainerConfig(mesh=training_mesh(), require_accelerator=with_accelerator)
+    # A dozen small programs are compiled, and the next seed's are the same.
+    jax.config.update("jax_compilation_cache_dir", job.compilation_cache)
+    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
     if not jax.distributed.is_initialized():
         trainer.distributed.initialize()
     with trainer.use_device_mesh(), hax.axis_mapping(trainer.parameter_axis_mapping):

@@ -31,12 +31,8 @@ from speedrun.steps.corpus import read_documents
 from speedrun.steps.data import RungData
 from speedrun.steps.evaluate import DOCUMENTS_FILE, read_evaluation
 from speedrun.steps.flops import count_recipe
-<<<<<<< HEAD
 from speedrun.steps.hub import source_on_record
-from speedrun.steps.version import STEP_VERSION
-=======
 from speedrun.steps.version import EVALUATION_VERSION
->>>>>>> 1d5388c (Evaluation that can be trusted: probes, documents on file, blocks of the vocabulary, Levanter's figure taken apart)
 
 RUN_INFO_FILE = "run_info.json"
 STEP_LOG_FILE = "steps.jsonl"
