@@ -254,7 +254,7 @@ def reevaluate(tree: Any, **figures: Any) -> None:
 
 
 def a_probe_with_a_limit_of_its_own(tree: Any) -> None:
-    tree.set("evaluation probes 1", lambda probe: probe | {"value": 1.0, "limit": 2.0})
+    tree.edit(lambda info: info["evaluation"]["probes"][1].update(value=1.0, limit=2.0))
 
 
 def a_document_that_took_less(tree: Any) -> None:
