@@ -1,5 +1,7 @@
 """Probes: a sound model passes, and each way of being unsound is caught by its probe."""
 
+import dataclasses
+
 import haliax as hax
 import jax
 import pytest
@@ -8,9 +10,12 @@ from haliax import Axis
 from speedrun import LADDER, reference
 from speedrun.evaluation.nats import nats_function
 from speedrun.evaluation.probes import ProbesFailed, check_probes, probe_model
+from speedrun.methods.attention import like
+from speedrun.methods.offset import HalfRotaryConfig, OffsetLlamaConfig
 from speedrun.records.schema import PROBE_LIMITS, Probe
 from tests.evaluation import models
 from tests.evaluation.models import BOS, EOS, VOCAB, BigramConfig
+from tests.methods.leaky import LeakyOffsetLlamaConfig
 
 DOCUMENTS = [list(text.encode()) for text in ("one short text", "a longer one, " * 8, "x")]
 
@@ -33,6 +38,15 @@ def test_a_sound_model_passes(kind: type[models.Bigram]) -> None:
 def test_a_real_llama_passes() -> None:
     llama = reference.recipe(LADDER["micro_1"]).model.build(Axis("vocab", 258), key=jax.random.PRNGKey(1))
     assert all(probe.passed for probe in probe(llama).values())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("kind", "failed"), [(OffsetLlamaConfig, set()), (LeakyOffsetLlamaConfig, {"isolation"})])
+def test_keys_shifted_across_packed_documents_are_caught(kind: type[OffsetLlamaConfig], failed: set[str]) -> None:
+    shape = like(reference.model("micro_2"), kind)
+    config = dataclasses.replace(shape, rope=HalfRotaryConfig(), use_qk_norm=True)
+    model = config.build(Axis("vocab", 258), key=jax.random.PRNGKey(1))
+    assert {name for name, probe in probe(model).items() if not probe.passed} == failed
 
 
 @pytest.mark.parametrize(
