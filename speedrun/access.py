@@ -79,7 +79,7 @@ def require(project: Project, sources: Iterable[HubSource]) -> None:
     Raises:
         SpeedrunError: naming everything that is closed, with the steps that open it.
     """
-    closed = []
+    closed, has_stand_in = [], False
     for source in dict.fromkeys(sources):
         if not _is_cached(project, source):
             try:
@@ -87,9 +87,13 @@ def require(project: Project, sources: Iterable[HubSource]) -> None:
                 hub.check_access(source)
             except hub.HubError as error:
                 closed.append(str(error))
+                has_stand_in |= source == EVALUATION_SETS["paloma_c4_en"]
     if closed:
         listed = "".join(f"\n- {reason}" for reason in closed)
-        raise SpeedrunError(f"nothing was started, for the data are not open:{listed}\n`speedrun data` shows them all")
+        trial = "\nFor a trial that compares with no record: --evaluation c4_en_proxy" if has_stand_in else ""
+        raise SpeedrunError(
+            f"nothing was started, for the data are not open:{listed}{trial}\n`speedrun data` shows all that is needed"
+        )
 
 
 def _look(project: Project, source: HubSource) -> Need:

@@ -23,6 +23,7 @@ FLAGS = {
     "misplaced": "it names another candidate or rung than the folder that it stands in",
     "other_protocol": "it was scored by another version of the protocol",
     "own_corpus": "it was trained on texts of its author's own",
+    "other_evaluation": "it was scored on another set than the rung's",
     "over_budget": "it spent more model FLOPs than its rung allows",
     "no_score": "its score or its FLOPs are not positive",
     "mixed_recipes": "the results file holds several recipes, which are no seeds of one",
@@ -90,6 +91,8 @@ def _own_flags(info: RunInfo, candidate: str, rung: str) -> Iterator[str]:
         yield "other_protocol"
     if info.corpus != "rung":
         yield "own_corpus"
+    if info.evaluation_data:
+        yield "other_evaluation"
     if info.model_flops > LADDER[rung].budget_flops * (1 + CLOSE):
         yield "over_budget"
     if info.bits_per_byte <= 0 or info.model_flops <= 0:

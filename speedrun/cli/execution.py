@@ -146,9 +146,9 @@ def manifest_of(dag: "RunDag", folder: Path, log: Path) -> Manifest:
 
 
 def _note_attempt(project: Project, dag: "RunDag", attempts: AttemptsLog) -> None:
-    """Note beside the candidate's record that the run was started; trials count, a user's own corpus does not."""
+    """Note beside the candidate's record that the run was started; trials on the rung's own data count."""
     identity = dag.identity
-    if not identity.uses_own_corpus:
+    if not identity.is_off_board:
         attempts.start(
             results_folder(project, identity.record_as, identity.rung.name, scratch_label=None),
             run_key=identity.key,

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from speedrun.engines.engine import ENGINES, EngineName, engine_found
-from speedrun.errors import SpeedrunError
+from speedrun.errors import SpeedrunError, UnknownNameError
 
 if TYPE_CHECKING:
+    from speedrun.ladder import Rung
     from speedrun.project import Project
     from speedrun.steps.dag import RunDag
 
@@ -33,13 +34,20 @@ class Asked:
     """Seconds."""
     cpus_per_host: int | None = None
     """CPUs to ask a cluster for; Marin's default if None."""
+    evaluation: str = ""
+    """Name of an evaluation set that takes the place of the rung's; empty for the rung's own."""
     with_baseline: bool = False
     """Whether the candidate's baseline is run beside it, where it has no record."""
 
     @property
     def is_scratch(self) -> bool:
-        """Whether the record stays in the work folder: an overridden recipe, or a user's own corpus."""
-        return (bool(self.overrides) or self.corpus is not None) and self.record_as is None
+        """Whether the record stays in the work folder: an overridden recipe, or other data than the rung's."""
+        return (bool(self.overrides) or self.is_off_board) and self.record_as is None
+
+    @property
+    def is_off_board(self) -> bool:
+        """Whether other data than the rung's are asked for: such a run is never recorded in results/."""
+        return self.corpus is not None or bool(self.evaluation)
 
 
 def run_options(function: Callable[..., None]) -> Callable[..., None]:
@@ -51,7 +59,8 @@ def run_options(function: Callable[..., None]) -> Callable[..., None]:
         click.option("--seeds", default=1, show_default=True, help="How many seeds: 42, 43, ..."),
         click.option("--seed", "only_seed", type=int, help="Just this seed, instead of --seeds."),
         click.option("--hardware", help="What it runs on, such as cpu, h100x8 or v5p-8. Found out by default."),
-        click.option("--corpus", help="A folder or glob of your own text, instead of the rung's data (a trial)."),
+        click.option("--corpus", help="A folder, glob or URL of your own text, instead of the rung's data (a trial)."),
+        click.option("--evaluation", help="Score on this set instead of the rung's (a trial), such as c4_en_proxy."),
         click.option("--config", "config", type=click.Path(path_type=Path), help="YAML file with recipe fields."),
         click.option("--checkpoint-every", type=float, help="Seconds between checkpoints. [micro: 20, else 300]"),
         click.option(
@@ -100,6 +109,7 @@ def asked(
     only_seed: int | None,
     hardware: str | None,
     corpus: str | None,
+    evaluation: str | None,
     config: Path | None,
     checkpoint_every: float | None,
     cpus_per_host: int | None,
@@ -128,10 +138,14 @@ def asked(
         check_name(record_as)
         if corpus is not None:
             raise SpeedrunError("--corpus is for trials: its runs are never recorded in results/, so drop --record-as")
+        if evaluation:
+            raise SpeedrunError("--evaluation is for trials: its runs are never recorded in results/: drop --record-as")
         if not fields:
             raise SpeedrunError("--record-as names an overridden run, and no field of the recipe was set")
         if record_as == name:
             raise SpeedrunError(f"--record-as {name} would put another recipe under the candidate's own name")
+    if evaluation is not None:
+        _check_evaluation(evaluation, rungs_named(rungs), corpus)
     return Asked(
         name=name,
         rungs=[rung.name for rung in rungs_named(rungs)],
@@ -142,8 +156,21 @@ def asked(
         overrides=fields,
         checkpoint_every=checkpoint_every,
         cpus_per_host=cpus_per_host,
+        evaluation=evaluation or "",
         with_baseline=with_baseline,
     )
+
+
+def _check_evaluation(name: str, rungs: "Sequence[Rung]", corpus: str | None) -> None:
+    from speedrun.sources import EVALUATION_SETS
+
+    if name not in EVALUATION_SETS:
+        raise UnknownNameError("evaluation set", name, EVALUATION_SETS)
+    if corpus is not None:
+        raise SpeedrunError("--corpus brings its own evaluation: drop --evaluation")
+    for rung in rungs:
+        if rung.is_micro:
+            raise SpeedrunError(f"--evaluation is for the standard rungs; {rung.name} is scored on held-out summaries")
 
 
 def build_dags(project: "Project", ask: Asked) -> list["RunDag"]:
@@ -163,6 +190,12 @@ def build_dags(project: "Project", ask: Asked) -> list["RunDag"]:
         spec = specs[0]
     loaded = load_candidate(project, ask.name)
     every = None if ask.checkpoint_every is None else timedelta(seconds=ask.checkpoint_every)
+    same: dict[str, Any] = {
+        "corpus": ask.corpus,
+        "evaluation": ask.evaluation,
+        "checkpoint_every": every,
+        "cpus_per_host": ask.cpus_per_host,
+    }
     baseline = None
     if ask.with_baseline:
         if loaded.candidate.baseline == ask.name:
@@ -176,17 +209,8 @@ def build_dags(project: "Project", ask: Asked) -> list["RunDag"]:
         recipe = apply_overrides(loaded.recipe(rung), ask.overrides)
         for seed in ask.seeds:
             if baseline is not None:
-                dag = build_dag(
-                    project,
-                    baseline,
-                    rung,
-                    seed,
-                    spec,
-                    corpus=ask.corpus,
-                    checkpoint_every=every,
-                    cpus_per_host=ask.cpus_per_host,
-                )
-                if ask.corpus is not None or not _is_recorded(project, dag):
+                dag = build_dag(project, baseline, rung, seed, spec, **same)
+                if ask.is_off_board or not _is_recorded(project, dag):
                     dags.append(dag)
             dags.append(
                 build_dag(
@@ -198,9 +222,7 @@ def build_dags(project: "Project", ask: Asked) -> list["RunDag"]:
                     recipe=recipe,
                     overrides=ask.overrides,
                     record_as=ask.record_as,
-                    corpus=ask.corpus,
-                    checkpoint_every=every,
-                    cpus_per_host=ask.cpus_per_host,
+                    **same,
                 )
             )
     return dags

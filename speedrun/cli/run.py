@@ -163,8 +163,8 @@ def on_engine(ask: Asked, engine: Engine) -> Asked:
 
 
 def _is_scratch(ask: Asked, dag: "RunDag") -> bool:
-    """Overrides make the candidate's runs scratch and not its baseline's; a user's own corpus makes both."""
-    return ask.is_scratch and (ask.corpus is not None or dag.identity.candidate.name == ask.name)
+    """Overrides make the candidate's runs scratch and not its baseline's; other data than the rung's make both."""
+    return ask.is_scratch and (ask.is_off_board or dag.identity.candidate.name == ask.name)
 
 
 def prepare_environment(project: Project, where: EngineAsked | None = None) -> None:
@@ -189,8 +189,8 @@ def refuse_early(project: Project, ask: Asked) -> None:
 
         parse_hardware(ask.hardware)
     # A recipe may train on something else, which only its code can say; nothing changes these two.
-    fixed = ("evaluation", "tokenizer")
-    require(project, [of[role] for name in ask.rungs if (of := sources_of(LADDER[name])) for role in fixed])
+    needed = [sources_of(LADDER[name], ask.evaluation) for name in ask.rungs]
+    require(project, [of[role] for of in needed if of for role in ("evaluation", "tokenizer")])
 
 
 def shown_path(project: Project, path: Path) -> str:

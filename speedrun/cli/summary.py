@@ -22,7 +22,14 @@ def print_summary(console: Console, project: Project, ask: Asked, published: Seq
         table.add_column("")
     for item in published:
         info = item.info
-        own = info.paloma_c4_en_bpb if info.paloma_c4_en_bpb is not None else info.micro_heldout_bpb
+        own = next(
+            (
+                figure
+                for figure in (info.paloma_c4_en_bpb, info.micro_heldout_bpb, info.c4_en_proxy_bpb)
+                if figure is not None
+            ),
+            None,
+        )
         table.add_row(
             info.rung,
             str(info.seed),
@@ -50,6 +57,8 @@ def print_summary(console: Console, project: Project, ask: Asked, published: Seq
 
 
 def _next_command(ask: Asked) -> str:
+    if ask.is_off_board:
+        return "this was a trial on other data than the rung's: its score compares with no record"
     if ask.is_scratch:
         return "add --record-as NAME to keep such a run in results/"
     if ask.name == "adamw":

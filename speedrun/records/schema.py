@@ -212,6 +212,8 @@ class RunInfo(_Model):
     """Step seconds x chips x peak, summed over attempts; null without a peak."""
     paloma_c4_en_bpb: float | None = Field(default=None, alias="eval/paloma/c4_en/bpb")
     """Levanter's own figure on Paloma C4-EN; null where Paloma was not evaluated."""
+    c4_en_proxy_bpb: float | None = Field(default=None, alias="eval/c4_en_proxy/bpb")
+    """Levanter's own figure on the open stand-in for Paloma; never to be compared with any figure on Paloma."""
     run_completion_timestamp: str
     """UTC, "YYYY-MM-DD HH:MM:SS UTC"."""
     wandb_run_link: str | None
@@ -273,6 +275,9 @@ class RunInfo(_Model):
     (pretokenized data), or the record is older than the count."""
     corpus: Literal["rung", "user"] = "rung"
     """"user" when ``--corpus`` replaced the rung's data: such a record never enters the board."""
+    evaluation_data: str = ""
+    """Name of the evaluation set where ``--evaluation`` replaced the rung's own: such a record never enters the board.
+    Empty where it was the rung's (or, with ``corpus`` "user", the user's)."""
 
 
 class Run(_Model):

@@ -4,7 +4,6 @@ A corpus step leaves ``train.jsonl.gz`` and ``heldout.jsonl.gz`` (one document a
 and ``corpus.json`` with counts, hashes and attribution.
 """
 
-import glob
 import gzip
 import hashlib
 import io
@@ -14,11 +13,15 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import zlib
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from fsspec import AbstractFileSystem
+from fsspec.core import url_to_fs
 from marin.execution.artifact import Artifact
 from marin.execution.lazy import ArtifactStep
 from rigging.filesystem.storage_path import StoragePath, prefix_join
@@ -70,7 +73,7 @@ def user_corpus(pattern: str) -> ArtifactStep[Artifact]:
     """A user's own documents, split like the embedded corpus. For trials; never on the board.
 
     Args:
-        pattern: a folder or a glob of .txt, .md, .jsonl, .jsonl.gz or .parquet files.
+        pattern: a folder or a glob of .txt, .md, .jsonl, .jsonl.gz or .parquet files; a path or any fsspec URL.
 
     Raises:
         SpeedrunError: when nothing matches, or a file is not what its name says.
@@ -107,9 +110,9 @@ def read_user_documents(pattern: str) -> Iterator[dict[str, Any]]:
     Raises:
         SpeedrunError: naming the file and line that is wrong.
     """
-    files = _user_files(pattern)
+    fs, files = _user_files(pattern)
     for file in files:
-        for document in _read_file(file):
+        for document in _read_file(fs, file):
             if document["text"].strip():
                 yield document
 
@@ -125,8 +128,9 @@ def split_held_out(documents: Iterable[dict[str, Any]]) -> tuple[list[dict[str, 
 
 def read_documents(path: str) -> list[dict[str, Any]]:
     """The documents of one ``.jsonl.gz`` file that a corpus step wrote."""
-    lines = gzip.decompress(StoragePath(path).read_bytes()).decode().splitlines()
-    return [json.loads(line) for line in lines]
+    # Not splitlines: a document may hold U+2028 and its like, which end no line of JSON.
+    lines = gzip.decompress(StoragePath(path).read_bytes()).decode().split("\n")
+    return [json.loads(line) for line in lines if line]
 
 
 def _write_wiki_summaries(config: CorpusConfig) -> None:
@@ -186,35 +190,44 @@ def _find_wiki_file(downloads: Path) -> Path:
     return kept
 
 
-def _user_files(pattern: str) -> list[str]:
-    path = Path(pattern).expanduser()
-    if path.is_dir():
-        candidates = [str(file) for file in path.rglob("*")]
-    elif path.is_file():
-        candidates = [str(path)]
-    else:
-        candidates = glob.glob(str(path), recursive=True)
-    files = sorted(file for file in candidates if file.endswith(USER_SUFFIXES) and Path(file).is_file())
+def _user_files(pattern: str) -> tuple[AbstractFileSystem, list[str]]:
+    """(the file system, its files that are read, in sorted order)."""
+    with _explained(pattern):
+        place = pattern if "://" in pattern else str(Path(pattern).expanduser())
+        fs, path = url_to_fs(place, use_listings_cache=False)
+        is_folder = fs.isdir(path)
+        found = fs.find(path) if is_folder else [path] if fs.isfile(path) else fs.glob(path)
+        files = sorted(str(file) for file in found if str(file).endswith(USER_SUFFIXES) and fs.isfile(file))
     if not files:
-        kinds = ", ".join(USER_SUFFIXES)
-        what = "holds no" if path.is_dir() else "matches no"
-        raise SpeedrunError(f"--corpus {pattern}: {what} file of a kind that is read ({kinds})")
-    return files
+        what = "holds no" if is_folder else "matches no"
+        raise SpeedrunError(f"--corpus {pattern}: {what} file of a kind that is read ({', '.join(USER_SUFFIXES)})")
+    return fs, files
 
 
-def _read_file(file: str) -> Iterator[dict[str, Any]]:
+@contextmanager
+def _explained(place: str) -> Iterator[None]:
+    """Whatever a file system raises (each has its own errors), in one message."""
+    try:
+        yield
+    except Exception as error:
+        said = (str(error).splitlines() or [type(error).__name__])[0]
+        raise SpeedrunError(f"--corpus: {place} cannot be read: {said}") from None
+
+
+def _read_file(fs: AbstractFileSystem, file: str) -> Iterator[dict[str, Any]]:
+    with _explained(file):
+        content = fs.cat_file(file)
     if file.endswith(".parquet"):
-        yield from _read_parquet(file)
+        yield from _read_parquet(content, file)
         return
     try:
-        content = Path(file).read_bytes()
         text = (gzip.decompress(content) if file.endswith(".gz") else content).decode("utf-8")
     except UnicodeDecodeError as error:
         raise SpeedrunError(
             f"--corpus: {file} is not UTF-8 text (byte {error.start} is {error.object[error.start]:#04x}): "
             "convert it, for example with iconv"
         ) from None
-    except (OSError, EOFError) as error:
+    except (OSError, EOFError, zlib.error) as error:
         raise SpeedrunError(f"--corpus: {file} cannot be read: {error}") from None
     if file.endswith(TEXT_SUFFIXES):
         yield {"text": text}
@@ -227,18 +240,22 @@ def _read_file(file: str) -> Iterator[dict[str, Any]]:
 def _json_text(line: str, where: str) -> str:
     try:
         row = json.loads(line)
-    except json.JSONDecodeError as error:
-        raise SpeedrunError(f"--corpus: {where} is not JSON: {error.msg}") from None
+    except (ValueError, RecursionError) as error:
+        raise SpeedrunError(f"--corpus: {where} is not JSON: {error}") from None
     if not isinstance(row, dict) or not isinstance(row.get("text"), str):
         raise SpeedrunError(f'--corpus: {where} has no "text" field that holds a string')
+    try:
+        row["text"].encode()
+    except UnicodeEncodeError:
+        raise SpeedrunError(f"--corpus: {where} has half a character in its text (a lone surrogate)") from None
     return row["text"]
 
 
-def _read_parquet(file: str) -> Iterator[dict[str, Any]]:
+def _read_parquet(content: bytes, file: str) -> Iterator[dict[str, Any]]:
     import pyarrow.parquet
 
     try:
-        table = pyarrow.parquet.read_table(file, columns=["text"])
+        table = pyarrow.parquet.read_table(io.BytesIO(content), columns=["text"])
     except Exception as error:
         raise SpeedrunError(f'--corpus: {file} cannot be read as Parquet with a "text" column: {error}') from None
     for text in table.column("text").to_pylist():

@@ -70,6 +70,7 @@ def build_dag(
     overrides: Mapping[str, Any] | None = None,
     record_as: str | None = None,
     corpus: str | None = None,
+    evaluation: str = "",
     checkpoint_every: timedelta | None = None,
     cpus_per_host: int | None = None,
 ) -> RunDag:
@@ -79,11 +80,15 @@ def build_dag(
         recipe: takes the place of the candidate's own (an overridden one); ``overrides`` says what differs.
         record_as: name of the record; the candidate's own by default.
         corpus: a user's own files, instead of the rung's data.
+        evaluation: name of an evaluation set, instead of the rung's.
         checkpoint_every: time between checkpoints; it does not change what is computed.
         cpus_per_host: CPUs to ask for on each host, instead of Marin's default.
     """
     recipe = loaded.recipe(rung) if recipe is None else recipe
-    data = rung_data(rung, recipe.training_data, downloads=project.work / "downloads", corpus=corpus)
+    evaluation = "" if evaluation == rung.evaluation_data else evaluation
+    downloads = project.work / "downloads"
+    data = rung_data(rung, recipe.training_data, downloads=downloads, corpus=corpus, evaluation=evaluation)
+    levanter_key = USER_LEVANTER_KEY if corpus else f"eval/{evaluation}/bpb" if evaluation else rung.levanter_key
     flops_per_token = charged_flops_per_token(recipe, data.vocab_size)
     recipe = with_steps(recipe, rung, flops_per_token)
     fingerprint = sha256_of_json([recipe_fingerprint(recipe), [_address(step) for step in data.deps]])
@@ -99,11 +104,11 @@ def build_dag(
         source_digest=loaded.source_digest,
         overrides=overrides or {},
         uses_own_corpus=corpus is not None,
+        evaluation=evaluation,
     )
     where = f"{loaded.candidate.name}/{rung.name}/seed-{seed}-{key}"
     resources = resources_of(hardware, cpus_per_host)
     compilation_cache = f"{project.store}/compilation_cache"
-    levanter_key = USER_LEVANTER_KEY if corpus else rung.levanter_key
     train = train_step(
         f"train/{where}",
         recipe,
@@ -121,7 +126,7 @@ def build_dag(
         ),
     )
     measured = tuple(loaded.candidate.metrics)
-    evaluation = evaluate_step(
+    scored = evaluate_step(
         f"evaluate/{where}",
         train,
         recipe,
@@ -139,10 +144,10 @@ def build_dag(
         flops_per_token,
         data,
         train,
-        evaluation,
+        scored,
         project_root=project.root,
     )
-    return RunDag(identity, recipe, data, train, evaluation, record, flops_per_token, resources)
+    return RunDag(identity, recipe, data, train, scored, record, flops_per_token, resources)
 
 
 def resources_of(hardware: HardwareSpec, cpus_per_host: int | None = None) -> ResourceConfig:

@@ -53,6 +53,13 @@ class RunIdentity:
     source_digest: str
     overrides: Mapping[str, Any]
     uses_own_corpus: bool
+    evaluation: str = ""
+    """Name of the set that took the place of the rung's evaluation."""
+
+    @property
+    def is_off_board(self) -> bool:
+        """Whether it is a trial on other data than the rung's, which no record in results/ may be."""
+        return self.uses_own_corpus or bool(self.evaluation)
 
 
 @dataclass(frozen=True)
@@ -162,6 +169,7 @@ def _run_info(
     return RunInfo(
         model_configuration=model_settings,
         paloma_c4_en_bpb=log.evaluated.get("eval/paloma/c4_en/bpb"),
+        c4_en_proxy_bpb=log.evaluated.get("eval/c4_en_proxy/bpb"),
         micro_heldout_bpb=log.evaluated.get("eval/micro/heldout/bpb"),
         author=authors[0],
         authors=authors,
@@ -222,6 +230,7 @@ def _run_info(
         training_data=_corpus_summary(job, data),
         contamination=_contamination(job),
         corpus="user" if identity.uses_own_corpus else "rung",
+        evaluation_data=identity.evaluation,
     )
 
 

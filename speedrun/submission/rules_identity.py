@@ -169,9 +169,17 @@ def versions(run: RunCase) -> Iterator[Fault]:
 
 
 def rung_data_only(run: RunCase) -> Iterator[Fault]:
-    """The run trained and was scored on the rung's data, not on texts of a user's own."""
-    if run.info.corpus != "rung":
+    """The run trained and was scored on the rung's data, not on texts of a user's own or a stand-in for Paloma."""
+    info, scored = run.info, run.rung.evaluation_data
+    if info.corpus != "rung":
         yield Fault("corpus", "a run on a user's own texts is a trial, and no record")
+    if info.evaluation_data:
+        yield Fault(
+            "evaluation_data", f"scored on {show(info.evaluation_data)}, not on {scored}: a trial, and no record"
+        )
+    sources = info.training_data.get("sources")
+    if not run.rung.is_micro and isinstance(sources, dict) and scored not in sources:
+        yield Fault("training_data.sources", f"{scored}, on which the rung is scored, is not among what was fetched")
 
 
 IDENTITY_RULES: tuple[Rule[RunCase], ...] = (

@@ -82,6 +82,7 @@ def test_without_a_baseline_nothing_is_ranked_and_the_board_says_why(writer) -> 
         ("misplaced", lambda info: info.update(candidate="somebody")),
         ("other_protocol", lambda info: info["evaluation"].update(protocol=2)),
         ("own_corpus", lambda info: info.update(corpus="user")),
+        ("other_evaluation", lambda info: info.update(evaluation_data="c4_en_proxy")),
         ("over_budget", lambda info: info.update(model_flops=info["budget_flops"] * 1.01)),
         ("no_score", lambda info: info.update(bits_per_byte=0.0)),
         ("mixed_recipes", lambda info: info.update(recipe_fingerprint=str(info["seed"]))),

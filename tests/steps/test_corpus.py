@@ -1,12 +1,17 @@
 """Corpora: the split, and a user's own files with their faults named."""
 
 import gzip
+import io
 import json
+from collections.abc import Iterator
 from pathlib import Path
 
 import pyarrow
 import pyarrow.parquet
 import pytest
+from fsspec.core import url_to_fs
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from speedrun.errors import SpeedrunError
 from speedrun.steps import corpus
@@ -41,6 +46,8 @@ def test_each_kind_of_file_is_read(tmp_path: Path) -> None:
         ("a.txt", b"caf\xe9", r"a\.txt is not UTF-8 text \(byte 3 is 0xe9\)"),
         ("a.jsonl", b'{"text": "ok"}\nnope\n', r"a\.jsonl:2 is not JSON"),
         ("a.jsonl", b'{"txt": "x"}\n', r'a\.jsonl:1 has no "text" field'),
+        ("a.jsonl", b'{"text": "\\ud800"}\n', r"a\.jsonl:1 has half a character"),
+        ("a.jsonl", b"[" * 100_000, r"a\.jsonl:1 is not JSON"),
         ("a.jsonl.gz", b"not gzip", r"a\.jsonl\.gz cannot be read"),
         ("a.parquet", b"not parquet", r"a\.parquet cannot be read"),
     ],
@@ -72,6 +79,65 @@ def test_a_corpus_is_known_by_its_documents_not_by_its_place(tmp_path: Path) -> 
     assert corpus_digest(str(tmp_path / "one")) == corpus_digest(str(tmp_path / "two"))
     (tmp_path / "two" / "a.jsonl").write_text(lines.replace("document 7", "document seven"))
     assert corpus_digest(str(tmp_path / "one")) != corpus_digest(str(tmp_path / "two"))
+
+
+@pytest.fixture
+def bucket() -> Iterator[str]:
+    """The address of an S3 bucket on this machine."""
+    from moto.server import ThreadedMotoServer
+
+    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+    server.start()
+    host, port = server.get_host_and_port()
+    try:
+        yield f"http://{host}:{port}"
+    finally:
+        server.stop()
+
+
+@pytest.mark.parametrize("kind", ["memory", "file", "s3"])
+def test_files_are_read_from_any_storage(
+    kind: str, tmp_path: Path, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = {"memory": "memory://texts", "file": f"file://{tmp_path}", "s3": "s3://texts"}[kind]
+    if kind == "s3":
+        monkeypatch.setenv("AWS_ENDPOINT_URL", request.getfixturevalue("bucket"))
+        monkeypatch.setenv("AWS_ACCESS_KEY_ID", "key")
+        monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "secret")
+        monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
+    fs, path = url_to_fs(root, use_listings_cache=False)
+    for folder in ("a", "b"):
+        fs.makedirs(f"{path}/{folder}", exist_ok=True)
+    table = io.BytesIO()
+    pyarrow.parquet.write_table(pyarrow.table({"text": ["two", "three"]}), table)
+    fs.pipe_file(f"{path}/a/one.jsonl.gz", gzip.compress(b'{"text": "one"}\n'))
+    fs.pipe_file(f"{path}/b/two.parquet", table.getvalue())
+    fs.pipe_file(f"{path}/c.md", b"four")
+    assert texts(root) == ["one", "two", "three", "four"]
+    assert texts(f"{root}/*/*.parquet") == ["two", "three"]
+    assert texts(f"{root}/c.md") == ["four"]
+    with pytest.raises(SpeedrunError, match="matches no file"):
+        texts(f"{root}/*.txt")
+
+
+def test_storage_that_is_not_known_is_an_error_of_one_line() -> None:
+    with pytest.raises(SpeedrunError, match="nothing://x cannot be read: Protocol not known"):
+        texts("nothing://x")
+
+
+@settings(deadline=None)
+@given(st.lists(st.text(st.characters(exclude_categories=["Cs"])), min_size=1))
+def test_every_text_comes_back_as_it_was(written: list[str]) -> None:
+    """Through a user's file, and through what the corpus step makes of it: U+2028 ends no document."""
+    fs = url_to_fs("memory://round")[0]
+    lines = "".join(json.dumps({"text": text}, ensure_ascii=False) + "\n" for text in written)
+    fs.pipe_file("/round/mine.jsonl", lines.encode())
+    kept = [text for text in written if text.strip()]
+    assert texts("memory://round") == kept
+    corpus._write_corpus("memory://round/out", [{"text": text} for text in kept], "")
+    both = [corpus.read_documents(f"memory://round/out/{part}.jsonl.gz") for part in ("train", "heldout")]
+    assert sorted(document["text"] for part in both for document in part) == sorted(kept)
+    fs.rm("/round", recursive=True)
 
 
 def test_a_corpus_that_cannot_be_fetched_says_what_to_place_where(tmp_path: Path, monkeypatch) -> None:

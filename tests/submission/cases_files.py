@@ -112,5 +112,6 @@ CASES: list[Case] = [
     ("overrides", "under its own name", lambda t: t.set("overrides", {"optimizer.beta1": 0.5}, at=None)),
     ("versions", "not named", lambda t: t.set("versions jax", "")),
     ("rung-data-only", "own texts", lambda t: t.set("corpus", "user")),
+    ("rung-data-only", "another evaluation", lambda t: t.set("evaluation_data", "c4_en_proxy")),
     ("clean-tree", "dirty", lambda t: t.set("git_dirty", True)),
 ]
