@@ -29,7 +29,7 @@ def connect(address: str | None) -> None:
     # Lines that several hosts or steps have in common would be left out.
     os.environ.setdefault("RAY_DEDUP_LOGS", "0")
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-    # Or workers without GPUs would be told that they see those of others one day (a warning at each start).
+    # What Ray will do one day; unset, it warns of that at each start.
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
     import ray
 

@@ -66,7 +66,11 @@ def train_bpe(texts: list[str], vocab_size: int) -> Tokenizer:
 
 def _train(config: BpeConfig) -> None:
     documents = read_documents(prefix_join(config.corpus, "train.jsonl.gz"))
-    tokenizer = train_bpe([document["text"] for document in documents], config.vocab_size)
+    write_tokenizer(train_bpe([document["text"] for document in documents], config.vocab_size), config.output_path)
+
+
+def write_tokenizer(tokenizer: Tokenizer, folder: str) -> None:
+    """Write the files that transformers and Levanter's converter look for."""
     files = {
         "tokenizer.json": tokenizer.to_str(pretty=False),
         "tokenizer_config.json": json.dumps(
@@ -75,4 +79,4 @@ def _train(config: BpeConfig) -> None:
         "config.json": json.dumps({"model_type": "llama", "vocab_size": tokenizer.get_vocab_size()}),
     }
     for name, content in files.items():
-        StoragePath(prefix_join(config.output_path, name)).write_text(content)
+        StoragePath(prefix_join(folder, name)).write_text(content)

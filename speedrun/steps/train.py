@@ -81,25 +81,7 @@ def train_step(
         if ctx.is_fingerprint:
             return {"recipe": canonical(recipe), "seed": seed, "data": [ctx.artifact_path(dep) for dep in data.deps]}
         where: TrainPlace = ctx.runtime_arg("place")
-        trainer = TrainerConfig(
-            id=run_id,
-            seed=seed,
-            tracker=_trackers(ctx.output_path, run_id, where),
-            mp=jmp.get_policy(recipe.precision),
-            train_batch_size=recipe.batch_size if isinstance(recipe.batch_size, int) else list(recipe.batch_size),
-            per_device_parallelism=-1,
-            per_device_eval_parallelism=max(1, LEVANTER_EVALUATION_BATCH // where.chips),
-            num_train_steps=recipe.steps,
-            # Levanter evaluates once more at the end in any case; a score before that is not asked for.
-            steps_per_eval=recipe.steps + 1,
-            checkpointer=CheckpointerConfig(save_interval=where.checkpoint_every, keep=[]),
-            mesh=training_mesh(),
-            allow_nondivisible_batch_size=True,
-            log_dir=where.log_folder,
-            log_jaxprs=False,
-            log_xla_hlo=False,
-            jax_compilation_cache_dir=where.compilation_cache,
-        )
+        trainer = trainer_config(recipe, where, seed=seed, run_id=run_id, output_path=ctx.output_path)
         levanter_config = TrainLmConfig(
             data=data_config(ctx, data, levanter_key),
             trainer=trainer,
@@ -121,6 +103,30 @@ def train_step(
         build_config=build_config,
         deps=data.deps,
         runtime_args={"place": place},
+    )
+
+
+def trainer_config(recipe: Recipe, place: TrainPlace, *, seed: int, run_id: str, output_path: str) -> TrainerConfig:
+    """How Levanter's trainer is set up for a run."""
+    assert recipe.steps is not None
+    return TrainerConfig(
+        id=run_id,
+        seed=seed,
+        tracker=_trackers(output_path, run_id, place),
+        mp=jmp.get_policy(recipe.precision),
+        train_batch_size=recipe.batch_size if isinstance(recipe.batch_size, int) else list(recipe.batch_size),
+        per_device_parallelism=-1,
+        per_device_eval_parallelism=max(1, LEVANTER_EVALUATION_BATCH // place.chips),
+        num_train_steps=recipe.steps,
+        # Levanter evaluates once more at the end in any case; a score before that is not asked for.
+        steps_per_eval=recipe.steps + 1,
+        checkpointer=CheckpointerConfig(save_interval=place.checkpoint_every, keep=[]),
+        mesh=training_mesh(),
+        allow_nondivisible_batch_size=True,
+        log_dir=place.log_folder,
+        log_jaxprs=False,
+        log_xla_hlo=False,
+        jax_compilation_cache_dir=place.compilation_cache,
     )
 
 

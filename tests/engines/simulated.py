@@ -1,7 +1,9 @@
 """A Ray cluster of made-up machines, all on this one: real raylets, workers and schedulers, no accelerator."""
 
+import contextlib
 import os
 import signal
+import time
 import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -90,10 +92,26 @@ class Simulated:
         os.kill(self.nodes[machine].all_processes["raylet"][0].process.pid, signal.SIGKILL)
 
 
+def wait_for_nodes_patiently(services: Any) -> None:
+    """Ray gives a node 30 s to start, which is short on a machine that has much else to do."""
+    ask = services.get_node
+
+    def patiently(*words: Any) -> Any:
+        for _ in range(100):
+            with contextlib.suppress(RuntimeError):
+                return ask(*words)
+            time.sleep(1)
+        return ask(*words)
+
+    services.get_node = patiently
+
+
 def simulated_cluster() -> Iterator[Simulated]:
     """Starts the cluster, and ends it."""
+    from ray._private import services
     from ray.cluster_utils import Cluster
 
+    wait_for_nodes_patiently(services)
     token = uuid.uuid4().hex
     cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False})
     nodes = {}

@@ -145,10 +145,10 @@ def test_workers_that_differ_or_see_another_store_are_refused(
 def train(cli: Cli, simulated: Simulated, *options: str, program: tuple[str, ...] = ("-m", "speedrun")) -> Any:
     """Start a run of AdamW on the cluster; its output goes to a file, since nobody reads it while it runs."""
     log = cli.root / "said.log"
-    words = ("run", "adamw", "--rung", "micro_1", "--engine", "ray", "--ray-address", simulated.address, *options)
+    words = ("run", "adamw", "--rung", "micro_1", "--hardware", "cpu", "--engine", "ray")
     with log.open("ab") as file:
         return subprocess.Popen(
-            [sys.executable, *program, *words],
+            [sys.executable, *program, *words, "--ray-address", simulated.address, *options],
             stdout=file,
             stderr=subprocess.STDOUT,
             env=cli.environment(),

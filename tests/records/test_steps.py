@@ -7,7 +7,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from speedrun.records.steps import Step, StepLogReader, attempt_file, read_step_log, throughput_fall
+from speedrun.records.steps import (
+    Step,
+    StepLogReader,
+    attempt_file,
+    checkpoint_told,
+    read_step_log,
+    throughput_fall,
+)
 
 ABOUT = {"started": "2026-01-01 00:00:00 UTC", "hardware": "cpu", "chips": 1}
 
@@ -39,6 +46,43 @@ def test_a_resumed_run_counts_each_step_once_and_keeps_the_last(tmp_path: Path) 
     assert log.steady_seconds == 5.0
     assert log.compile_seconds == 39.0
     assert [(a.number, a.first_step, a.last_step) for a in log.attempts] == [(1, 0, 3), (2, 2, 4)]
+
+
+def write_told(output: Path, *attempts: tuple[dict[str, object], str]) -> None:
+    """Attempts with what their engine and their configuration said of them."""
+    (output / "step_log").mkdir(parents=True, exist_ok=True)
+    for number, (told, text) in enumerate(attempts, start=1):
+        about = json.dumps({"attempt": number, **ABOUT, **told}) + "\n"
+        (output / "step_log" / attempt_file(number)).write_text(about + text)
+
+
+def test_attempts_tell_what_was_lost_with_them_and_why(tmp_path: Path) -> None:
+    ended = {"a": {"cause": "node n1 was lost", "wall_seconds": 50.0}}
+    write_told(
+        tmp_path,
+        ({"id": "a"}, line(0, 1.0) + line(1, 1.0) + line(2, 1.0)),
+        ({"id": "b", "ended": ended}, line(1, 1.0) + line(2, 1.0) + '{"wall_seconds": 12.5}\n'),
+    )
+    first, second = read_step_log(str(tmp_path)).attempts
+    assert (first.cause, first.wall_seconds, first.lost_steps) == ("node n1 was lost", 50.0, 2)
+    assert (second.cause, second.wall_seconds, second.lost_steps) == (None, 12.5, 0)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "first", "is_told"),
+    [
+        # Checkpoints every 100 s: after 260 s there must be one, at 250 s it may still be being written.
+        (261.0, 0, True),
+        (250.0, 0, False),
+        # Who went on from step 7 had one, however short.
+        (1.0, 7, True),
+    ],
+)
+def test_a_checkpoint_is_expected_once_there_must_have_been_one(
+    tmp_path: Path, seconds: float, first: int, is_told: bool
+) -> None:
+    write_told(tmp_path, ({"checkpoint_every": 100.0}, line(first, seconds)))
+    assert (checkpoint_told(read_step_log(str(tmp_path))) is not None) == is_told
 
 
 def test_a_line_cut_short_by_a_kill_is_left_out(tmp_path: Path) -> None:
