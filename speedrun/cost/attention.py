@@ -27,7 +27,7 @@ from levanter.optim.config import AdamConfig
 from levanter.utils.jax_utils import is_inexact_arrayish
 
 from speedrun.cost import abstract
-from speedrun.cost.conventions import declared_windows
+from speedrun.cost.conventions import declared_windows, linear_layers
 from speedrun.cost.kernels import with_open_attention
 from speedrun.cost.workload import Workload
 from speedrun.errors import SpeedrunError, in_one_line
@@ -115,13 +115,16 @@ def probe_attention(workload: Workload, backend: str = AttentionBackend.VANILLA)
 
 
 def window_disagreements(workload: Workload, spans: AttentionSpans) -> list[str]:
-    """A sentence for each group of layers that attends otherwise than the config declares."""
+    """A sentence for each group of layers that attends otherwise than the config declares.
+
+    How far back a layer looks that keeps a state is a matter of its weights, and no disagreement.
+    """
     if spans.windows is None:
         return []
     groups: dict[tuple[int | None, int | None], list[int]] = {}
     for layer, (declared, found) in enumerate(zip(declared_windows(workload.model), spans.windows, strict=True)):
         declared = None if declared is None or declared >= spans.length else declared
-        if declared != found:
+        if declared != found and layer not in linear_layers(workload.model):
             groups.setdefault((declared, found), []).append(layer)
     return [
         f"{_layer_list(layers)}: the config declares {_in_words(declared)} and the model attends {_in_words(found)}"

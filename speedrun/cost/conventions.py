@@ -172,6 +172,12 @@ def causal_forward_flops_per_token(
     return whole - attention_flops_per_token(hidden_dim, num_heads, hidden)
 
 
+def linear_layers(model: Any) -> frozenset[int]:
+    """The layers that a Levanter config declares to keep a state instead of attending: they have no window to hold."""
+    kinds = model.get_layer_types() if hasattr(model, "get_layer_types") else ()
+    return frozenset(at for at, kind in enumerate(kinds) if kind == "linear_attention")
+
+
 def declared_windows(model: Any) -> list[int | None]:
     """The attention window of each layer that a Levanter config declares; None means all earlier positions.
 

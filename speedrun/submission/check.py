@@ -222,6 +222,7 @@ def _covers(recipe: Recipe, rung: Rung, check: RungCheck) -> tuple[State, str]:
 
 def _attends(recipe: Recipe, rung: Rung) -> tuple[State, str]:
     from speedrun.cost.attention import probe_attention, window_disagreements
+    from speedrun.cost.conventions import linear_layers
     from speedrun.cost.workload import workload_of
 
     workload = workload_of(recipe, rung.vocab_size)
@@ -231,7 +232,12 @@ def _attends(recipe: Recipe, rung: Rung) -> tuple[State, str]:
     wrong = window_disagreements(workload, spans)
     if wrong:
         return "failed", "; ".join(wrong)
-    return "passed", "causal" if spans.windows is None or not any(spans.windows) else f"windows {spans.windows}"
+    if spans.windows is None:
+        return "passed", "causal"
+    linear = linear_layers(recipe.model)
+    windows = [None if layer in linear else window for layer, window in enumerate(spans.windows)]
+    text = f"windows {windows}" if any(windows) else "causal"
+    return "passed", f"{text}; {len(linear)} of {len(windows)} layers keep a state instead" if linear else text
 
 
 def _finite(recipe: Recipe, rung: Rung) -> tuple[State, str]:

@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from levanter.layers.attention import AttentionMask
 from levanter.optim.muonh import MuonHConfig
 
 from speedrun.cost.groups import optimizer_groups
@@ -18,7 +19,7 @@ from speedrun.methods import moe, stack
 from speedrun.methods.attention import like
 from speedrun.methods.moe import PUSH, RoutedLlamaConfig, RoutedMlp, _in_blocks, _ragged
 from speedrun.steps.flops import count_recipe
-from tests.methods.by_hand import SHAPE, array, inputs, layers
+from tests.methods.by_hand import SHAPE, array, inputs, layers, model
 
 CONFIG = dataclasses.replace(
     like(SHAPE, RoutedLlamaConfig),
@@ -82,6 +83,13 @@ def test_the_bias_is_pushed_by_the_load_alone_and_nothing_else_moves_it() -> Non
     assert want.any()
     np.testing.assert_allclose(gradient(1.0), want, rtol=1e-5, atol=1e-9)
     np.testing.assert_allclose(gradient(7.0), want, rtol=1e-5, atol=1e-9)
+
+
+def test_nothing_is_added_to_the_loss() -> None:
+    tokens = hax.named(np.arange(8)[None], (hax.Axis("batch", 1), CONFIG.max_Pos))
+    activations = eqx.filter_eval_shape(lambda model: model.activations(tokens, AttentionMask.causal()), model(CONFIG))
+    # Levanter adds the second of a pair to every loss, the evaluation's too.
+    assert isinstance(activations, hax.NamedArray)
 
 
 @pytest.mark.parametrize("sizes", [[7, 0, 40, 33, 1], [0, 0, 0, 0, 81], [64, 17, 0, 0, 0]])
