@@ -1,9 +1,6 @@
 """FIM-guided pruning: 25 % of the weights of linear layers are zero, chosen by size and by squared gradients.
 
-Source: github.com/mcgrof/knlp ("bitter7"). Reported there for a Llama of 150M on TinyStories, one run each:
-perplexity 7.69 at 25 % against 7.73 dense, and better than magnitude pruning by 0.6 % at 25 % to 8.9 % at 90 %. Its
-author's verdict is that it neither cuts training FLOPs nor moves the score per FLOP. Definition, schedule and cost:
-speedrun/methods/pruning.py.
+See fim_pruning_50 for source and merit, and speedrun/methods/pruning.py for definition, schedule and cost.
 """
 
 from functools import partial

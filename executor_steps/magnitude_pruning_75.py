@@ -1,8 +1,6 @@
 """Magnitude pruning: the smallest 75 % of the weights of linear layers are zero.
 
-The control of fim_pruning_75: the same schedule, masks and masked optimizer state, another score. In the source
-(github.com/mcgrof/knlp) the magnitude arm's state was not masked, so that its comparison showed two things at once.
-Definition, schedule and cost: speedrun/methods/pruning.py.
+See magnitude_pruning_50 for source and merit, and speedrun/methods/pruning.py for definition, schedule and cost.
 """
 
 from functools import partial

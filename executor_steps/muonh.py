@@ -8,27 +8,18 @@ public board it is the strongest of the optimizers that were tried at every scal
 
 from levanter.optim.muonh import MuonHConfig
 
-from speedrun import Author, Candidate, Recipe, Rung, reference
+from speedrun import LADDER, Author, Candidate, Recipe, Rung, reference
 
-# Learning rates of (matrices and head, embeddings and vectors). Micro rungs: from `speedrun sweep`. The others:
-# the winners of Kaiyue Wen's sweeps on Marin's board at the nearest size (130m, 130m, 300m, 1_2b).
-RATES = {
-    "micro_1": (0.08, 0.016),
-    "micro_2": (0.08, 0.016),
-    "micro_3": (0.04, 0.016),
-    "micro_4": (0.04, 0.016),
-    "30m": (0.02, 0.0046),
-    "75m": (0.02, 0.0046),
-    "300m": (0.01, 0.0023),
-    "1_4b": (0.0075, 0.0017),
-}
+# Learning rates of matrices and head, and of embeddings and vectors, rung by rung. Micro: from `speedrun sweep`. The
+# others: the winners of Kaiyue Wen's sweeps on Marin's board at the nearest size (130m, 130m, 300m, 1_2b).
+MATRICES = dict(zip(LADDER, (0.08, 0.08, 0.04, 0.04, 0.02, 0.02, 0.01, 0.0075), strict=True))
+REST = dict(zip(LADDER, (0.016, 0.016, 0.016, 0.016, 0.0046, 0.0046, 0.0023, 0.0017), strict=True))
 
 
 def recipe(rung: Rung) -> Recipe:
-    matrices, rest = RATES[rung.name]
     published = {} if rung.is_micro else {"beta2": 0.98, "momentum": 0.98, "min_lr_ratio": 0.0}
-    optimizer = MuonHConfig(learning_rate=matrices, adam_lr=rest, warmup=0.01, **published)
-    return reference.recipe(rung).replace(optimizer=optimizer)
+    rates = {"learning_rate": MATRICES[rung.name], "adam_lr": REST[rung.name]}
+    return reference.recipe(rung).replace(optimizer=MuonHConfig(warmup=0.01, **rates, **published))
 
 
 CANDIDATE = Candidate(
