@@ -8,7 +8,6 @@ docs/scoring.md.
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import batched
 from typing import Protocol
 
 import numpy as np
@@ -23,7 +22,7 @@ from speedrun.identity import texts_digest
 from speedrun.records.documents import Documents
 
 BUCKETS = 4
-"""Row lengths that windows are padded to: a quarter, half, three quarters of the longest, and the longest."""
+"""Lengths that windows are padded to: a quarter of the longest, two quarters, and so on."""
 
 
 class Tokenizer(Protocol):
@@ -166,15 +165,16 @@ def score_windows(
     text, where no causal model can see it.
     """
     widths = sorted({-(-length * part // BUCKETS) for part in range(1, BUCKETS + 1)})
-    lower = 0
-    for width in widths:
+    waiting = sorted(windows, key=lambda window: len(window.inputs), reverse=True)
+    while waiting:
+        width = next(width for width in widths if width >= len(waiting[0].inputs))
         rows = batch_size * length // width
-        for group in batched((w for w in windows if lower < len(w.inputs) <= width), rows):
-            inputs, targets = np.zeros((rows, width), dtype=np.int32), np.zeros((rows, width), dtype=np.int32)
-            for row, window in enumerate(group):
-                inputs[row, : len(window.inputs)] = window.inputs
-                targets[row, : len(window.inputs)] = window.targets
-            values = nats(inputs, targets)
-            for row, window in enumerate(group):
-                yield window, values[row, : len(window.inputs)]
-        lower = width
+        # Longest first, and each batch filled up with shorter ones: only the very last can have empty rows.
+        group, waiting = waiting[:rows], waiting[rows:]
+        inputs, targets = np.zeros((rows, width), dtype=np.int32), np.zeros((rows, width), dtype=np.int32)
+        for row, window in enumerate(group):
+            inputs[row, : len(window.inputs)] = window.inputs
+            targets[row, : len(window.inputs)] = window.targets
+        values = nats(inputs, targets)
+        for row, window in enumerate(group):
+            yield window, values[row, : len(window.inputs)]

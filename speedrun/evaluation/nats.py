@@ -58,9 +58,8 @@ def nats_function(
                 head = model.get_lm_head().rearrange((model.Embed, model.Vocab)).array
                 given = _blocked_nats(hidden.rearrange((*axes, model.Embed)).array, head, targets, block)
             else:
-                logits = model(tokens, mask, key=None).rearrange((*axes, model.Vocab)).array.astype(jnp.float32)
-                chosen = jnp.take_along_axis(logits, targets[..., None], axis=-1)[..., 0]
-                given = jax.nn.logsumexp(logits, axis=-1) - chosen
+                logits = model(tokens, mask, key=None).rearrange((*axes, model.Vocab)).array
+                given = _whole_nats(logits.astype(jnp.float32), targets)
         # Each host of several needs the whole answer.
         return given if mapping is None else hax.shard(hax.named(given, ("rows", "positions")), {}).array
 
@@ -81,6 +80,12 @@ def _even(rows: np.ndarray, devices: int) -> np.ndarray:
     return np.concatenate([rows, np.repeat(rows[-1:], missing, axis=0)]) if missing else rows
 
 
+def _whole_nats(logits: jax.Array, targets: jax.Array) -> jax.Array:
+    """log sum exp(logits) - logits[target]."""
+    chosen = jnp.take_along_axis(logits, targets[..., None], axis=-1)[..., 0]
+    return jax.nn.logsumexp(logits, axis=-1) - chosen
+
+
 def _blocked_nats(hidden: jax.Array, head: jax.Array, targets: jax.Array, block: int) -> jax.Array:
     """log sum exp(hidden @ head) - (hidden @ head)[target], float32.
 
@@ -90,7 +95,8 @@ def _blocked_nats(hidden: jax.Array, head: jax.Array, targets: jax.Array, block:
         targets: rows x length.
     """
     vocabulary = head.shape[1]
-    block = min(block, vocabulary)
+    if block >= vocabulary:
+        return _whole_nats((hidden @ head).astype(jnp.float32), targets)
 
     def add(carry: tuple[jax.Array, jax.Array, jax.Array], at: jax.Array) -> tuple[Any, None]:
         top, total, chosen = carry

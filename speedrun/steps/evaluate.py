@@ -49,8 +49,8 @@ PROBES_FILE = "probes.json"
 PROGRESS_FILE = "progress.json"
 PROBED_DOCUMENTS = 8
 """The longest documents, from which the probes take their text."""
-TOKENS_AT_A_TIME = 16_384
-"""Tokens that a device is given at a time: with a block of the vocabulary, half a gigabyte of logits."""
+TOKENS_AT_A_TIME = 8_192
+"""Tokens that a device is given at a time: with a block of the vocabulary, a quarter of a gigabyte of logits."""
 
 Metrics = Sequence[Callable[[LmHeadModel], Metric]]
 """As ``Candidate.metrics``."""
