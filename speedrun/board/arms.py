@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
-from speedrun.board.badges import arm_badges, ended_early, gate_one, preregistration, search_of
+from speedrun.board.badges import arm_badges, ended_early, gate_one, preregistration, probes_word, search_of
 from speedrun.board.model import ArmRow, Credit, Figure, GateOne, MetricMean, RunRow
 from speedrun.board.records import FLAGS, Record
 from speedrun.board.table import causal_flops, hardware_of
@@ -77,6 +77,7 @@ def arm_row(project: Project, records: Sequence[Record], scored: Scored, about: 
         authors=[Credit(name=a.name, affiliation=a.affiliation, url=a.url) for a in infos[0].authors],
         badges=arm_badges(project, good, about.gate, about.plan, sweep),
         ended=ended_early(project, first.candidate, first.rung),
+        probes=probes_word(infos),
         search_runs=len(sweep.points),
         search_flops=sweep.model_flops,
         runs=[_run_row(record) for record in records],

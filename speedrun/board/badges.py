@@ -12,6 +12,7 @@ from speedrun.ladder import LADDER
 from speedrun.project import Project
 from speedrun.records.futility import last_decision
 from speedrun.records.preregistrations import FOLDER, Preregistration, parse_preregistration
+from speedrun.records.schema import PROBE_LIMITS, Probe, RunInfo
 from speedrun.records.store import RESULTS_FILE
 from speedrun.records.sweeps import Sweep, fields_at_edge, read_sweep
 from speedrun.records.verifications import read_verification
@@ -19,6 +20,9 @@ from speedrun.records.verifications import read_verification
 BADGES = {
     "gate 1": "it ports: `speedrun check` builds, traces, shards and counts it at this rung",
     "gate 1 failed": "`speedrun check` found a fault at this rung",
+    "probes passed": "the finished model sees nothing ahead or of its neighbours, and always gives a number",
+    "probes failed": "the finished model saw what it must not, or gave no number: its score means nothing",
+    "not probed": "it is older than the probes of the finished model: `speedrun evaluate` asks them",
     "reproduced": "somebody else ran a seed of it again, and got the same",
     "not reproduced": "somebody else ran a seed of it again, and got something else",
     "preregistered": "hypothesis, recipe and seeds were written down before the first run",
@@ -29,9 +33,9 @@ BADGES = {
     "edge of search": "a setting is the smallest or largest that was tried: the optimum may lie outside",
     "ended early": "its ladder was ended here: the rungs so far left the claimed gain no room at the top",
 }
-GOOD = ("gate 1", "reproduced", "preregistered")
+GOOD = ("gate 1", "probes passed", "reproduced", "preregistered")
 """Those that speak for a result."""
-NEUTRAL = ("ended early",)
+NEUTRAL = ("not probed", "ended early")
 """Those that speak neither for nor against it; the others warn."""
 
 
@@ -50,6 +54,7 @@ def _badges(
     if gate is not None and first.rung in gate.rungs:
         failed = any(problem.startswith(f"{first.rung}:") for problem in gate.problems)
         yield "gate 1 failed" if failed else "gate 1"
+    yield probes_word([record.info for record in records])
     folder = (project.root / first.path).parent
     verified = any(name.startswith("verification-") for name in os.listdir(folder))
     for record in records if verified else ():
@@ -68,6 +73,18 @@ def _badges(
         yield "edge of search"
     if ended_early(project, first.candidate, first.rung):
         yield "ended early"
+
+
+def probes_word(infos: Sequence[RunInfo]) -> str:
+    """The badge for the probes of runs. What counts is what was measured, not what the record says of it."""
+    found = [{probe.name: probe for probe in info.evaluation.probes} for info in infos]
+    if any(not probe.passed or not _passes(probe) for probes in found for probe in probes.values()):
+        return "probes failed"
+    return "probes passed" if all(PROBE_LIMITS.keys() <= probes.keys() for probes in found) else "not probed"
+
+
+def _passes(probe: Probe) -> bool:
+    return 0 <= probe.value <= PROBE_LIMITS.get(probe.name, probe.limit)
 
 
 def ended_early(project: Project, candidate: str, rung: str) -> str:

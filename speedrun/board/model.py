@@ -92,6 +92,8 @@ class ArmRow(_Model):
     authors: list[Credit]
     badges: list[str]
     """See ``badges.BADGES``."""
+    probes: str
+    """probes passed, probes failed or not probed."""
     ended: str = ""
     """Why the ladder was ended after this rung, in words."""
     search_runs: int

@@ -15,6 +15,7 @@ _COLUMNS = (
     "baseline",
     "seeds",
     "difference",
+    "over documents",
     "speedup",
     "realised",
     "interpolated",
@@ -64,11 +65,19 @@ def _row(rung: RungPair) -> tuple[str, ...]:
         bits(rung.baseline.bits_per_byte),
         str(rung.baseline.seeds),
         f"{rung.difference:+.4f}",
+        _difference(rung.over_documents),
         ratio(rung.speedup),
         ratio(rung.realised),
         ratio(rung.interpolated),
         rung.verdict,
     )
+
+
+def _difference(figure: Figure) -> str:
+    """``-0.0123 [-0.0140, -0.0106]``."""
+    if figure.value is None or figure.low is None or figure.high is None:
+        return "–"
+    return f"{figure.value:+.4f} [{figure.low:+.4f}, {figure.high:+.4f}]"
 
 
 def _notes(pair: Pair) -> Iterator[str]:
@@ -88,6 +97,14 @@ def _notes(pair: Pair) -> Iterator[str]:
             f"{_band(expected.baseline_bits_per_byte)}, a speedup of {expected.speedup:.2f}. A forecast, "
             f"at {expected.extrapolation:.1f} times the largest compute on the baseline's curve; run it and see."
         )
+    documents = [rung.over_documents for rung in pair.rungs]
+    if any(figure.value is not None for figure in documents):
+        yield (
+            "Over documents: the difference with its interval over the texts, each paired with itself. It tells "
+            "whether other texts of the kind would say so too, and knows nothing of seeds."
+        )
+    for reason in dict.fromkeys(figure.reason for figure in documents if figure.reason and pair.ladder != LEVANTER):
+        yield f"Over documents: {reason}."
     for reason in dict.fromkeys(rung.speedup.reason for rung in pair.rungs if rung.speedup.reason):
         yield f"Speedup: {reason}."
     for reason in dict.fromkeys(rung.realised.reason for rung in pair.rungs if rung.realised.reason):

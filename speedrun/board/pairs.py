@@ -8,6 +8,7 @@ from pydantic import BaseModel
 
 from speedrun.board.arms import figure
 from speedrun.board.badges import ended_early, gate_one
+from speedrun.board.documents import difference_over_documents
 from speedrun.board.model import Figure, GateOne
 from speedrun.board.public import board_file
 from speedrun.board.published import STEPS, Published
@@ -56,6 +57,8 @@ class RungPair(BaseModel):
     baseline: Side
     difference: float
     """Candidate's minus baseline's bits per byte: negative is better."""
+    over_documents: Figure
+    """The same with its interval over documents, paired: would other texts of the kind say so too?"""
     speedup: Figure
     realised: Figure
     interpolated: Figure
@@ -130,8 +133,9 @@ def report(project: Project, names: Sequence[str], against: str | None) -> Repor
     if len(set(everybody)) < len(everybody):
         raise SpeedrunError(f"a candidate stands twice in {' '.join(everybody)}: compare different ones")
     tables = _tables(project, records, everybody)
-    steps = [pair for one, other in zip(names, everybody, strict=False) for pair in _pairs(project, tables, one, other)]
-    whole = _pairs(project, tables, names[-1], against) if len(names) > 1 else []
+    made = [_pairs(project, records, tables, one, other) for one, other in zip(names, everybody, strict=False)]
+    steps = [pair for pairs in made for pair in pairs]
+    whole = _pairs(project, records, tables, names[-1], against) if len(names) > 1 else []
     gates = {name: gate_one(project, name) for name in names if not name.startswith(PUBLIC)}
     return Report(names=list(names), against=against, gate_one=gates, steps=steps, whole=whole)
 
@@ -172,7 +176,9 @@ def _why_missing(records: Sequence[Record], name: str) -> str:
     return "It has no finished run with a score that compares."
 
 
-def _pairs(project: Project, tables: dict[str, pd.DataFrame], candidate: str, baseline: str) -> list[Pair]:
+def _pairs(
+    project: Project, records: Sequence[Record], tables: dict[str, pd.DataFrame], candidate: str, baseline: str
+) -> list[Pair]:
     pairs = []
     for ladder, runs in tables.items():
         if not {candidate, baseline} <= set(runs["candidate"]):
@@ -181,15 +187,18 @@ def _pairs(project: Project, tables: dict[str, pd.DataFrame], candidate: str, ba
         if not arms_of(both, candidate).keys() & arms_of(both, baseline).keys():
             continue
         noise = Noise.assumed() if ladder == LEVANTER else None
-        pairs.append(_pair(project, ladder, judge(compare(both, candidate, baseline, noise=noise))))
+        pairs.append(_pair(project, records, ladder, judge(compare(both, candidate, baseline, noise=noise))))
     if not pairs:
         raise SpeedrunError(f"{candidate} and {baseline} share no rung: run one of them where the other has been run")
     return pairs
 
 
-def _pair(project: Project, ladder: str, verdict: Verdict) -> Pair:
+def _pair(project: Project, records: Sequence[Record], ladder: str, verdict: Verdict) -> Pair:
     comparison = verdict.comparison
-    rungs = [_rung_pair(rung, word, comparison) for rung, word in zip(comparison.rungs, verdict.rungs, strict=True)]
+    rungs = [
+        _rung_pair(rung, word, comparison, _over_documents(project, records, ladder, comparison, rung.rung))
+        for rung, word in zip(comparison.rungs, verdict.rungs, strict=True)
+    ]
     names = (comparison.candidate, comparison.baseline)
     return Pair(
         candidate=comparison.candidate,
@@ -208,12 +217,25 @@ def _pair(project: Project, ladder: str, verdict: Verdict) -> Pair:
     )
 
 
-def _rung_pair(rung: RungComparison, word: RungVerdict, comparison: Comparison) -> RungPair:
+def _over_documents(
+    project: Project, records: Sequence[Record], ladder: str, comparison: Comparison, rung: str
+) -> Figure:
+    if ladder == LEVANTER:
+        return Figure(value=None, reason="public runs keep no figures of single documents")
+    sides = [
+        [record for record in records if (record.candidate, record.rung) == (name, rung) and not record.flags]
+        for name in (comparison.candidate, comparison.baseline)
+    ]
+    return difference_over_documents(project, *sides)
+
+
+def _rung_pair(rung: RungComparison, word: RungVerdict, comparison: Comparison, over_documents: Figure) -> RungPair:
     return RungPair(
         rung=rung.rung,
         candidate=_side(rung.candidate, comparison.candidate_noise),
         baseline=_side(rung.baseline, comparison.noise),
         difference=rung.candidate.bits_per_byte - rung.baseline.bits_per_byte,
+        over_documents=over_documents,
         speedup=figure(rung.speedup),
         realised=figure(rung.realised),
         interpolated=figure(rung.interpolated),

@@ -9,6 +9,7 @@ import pytest
 
 from speedrun.board import build
 from speedrun.board.build import board
+from speedrun.board.flat import flat_rows
 from speedrun.board.markdown import board_markdown, pages
 from speedrun.board.pairs import report
 from speedrun.errors import SpeedrunError
@@ -113,7 +114,7 @@ def test_badges_come_from_what_lies_beside_the_record(writer) -> None:
     ]
     (folder / "micro_1" / "sweep.json").write_text(json.dumps({"schema_version": 1, "points": points}))
     row = at(writer.board(), "odd", "micro_1")
-    assert row.badges == ["gate 1", "single seed", "dirty tree", "edge of search"]
+    assert row.badges == ["gate 1", "probes passed", "single seed", "dirty tree", "edge of search"]
     assert (row.search_runs, row.search_flops) == (2, 6e11)
 
 
@@ -124,13 +125,13 @@ def test_a_ladder_that_was_ended_for_futility_says_so_until_it_goes_on(writer) -
     file = writer.project.results / "futile" / "micro_2" / "futility.jsonl"
     file.write_text(json.dumps(decision | {"is_futile": False}) + "\n" + json.dumps(decision) + "\n")
     shown = writer.board()
-    assert at(shown, "futile", "micro_2").badges == ["ended early"]
-    assert at(shown, "futile", "micro_1").badges == []
+    assert at(shown, "futile", "micro_2").badges == ["probes passed", "ended early"]
+    assert at(shown, "futile", "micro_1").badges == ["probes passed"]
     assert "futile: its ladder was ended after micro_2" in board_markdown(shown)
     said = report(writer.project, ["futile"], None).whole or report(writer.project, ["futile"], None).steps
     assert "1.05 was claimed" in said[0].ended and "at most 0.9731" in said[0].ended
     writer.arm("futile", "micro_3", 0.95)
-    assert at(writer.board(), "futile", "micro_2").badges == []
+    assert at(writer.board(), "futile", "micro_2").badges == ["probes passed"]
     file.write_text("damaged")
     assert at(writer.board(), "futile", "micro_2").ended == ""
 
@@ -146,6 +147,25 @@ def test_compare_and_the_board_show_the_same_interval(writer) -> None:
         for rung in pair.rungs:
             row = at(shown, name, rung.rung)
             assert (row.speedup, row.bits_per_byte) == (rung.speedup, rung.candidate.bits_per_byte)
+
+
+@pytest.mark.parametrize(
+    ("change", "badge"),
+    [
+        (lambda probes: None, "probes passed"),
+        (lambda probes: probes.clear(), "not probed"),
+        (lambda probes: probes.pop(), "not probed"),
+        (lambda probes: probes[1].update(passed=False), "probes failed"),
+        # A record that says otherwise than it measured, or sets its own limit.
+        (lambda probes: probes[1].update(value=0.5, limit=1.0), "probes failed"),
+    ],
+)
+def test_probes_are_told_from_what_was_measured(writer, change, badge: str) -> None:
+    writer.ladder({"adamw": 1.0})
+    writer.arm("odd", "micro_1", change=lambda info: change(info["evaluation"]["probes"]))
+    row = at(writer.board(), "odd", "micro_1")
+    assert row.badges == [badge] and row.probes == badge
+    assert [each["probes"] for each in flat_rows(writer.board()) if each["candidate"] == "odd"] == [badge]
 
 
 def test_targets_name_who_gets_there_with_least_compute(known_board) -> None:

@@ -12,7 +12,7 @@ from speedrun.board.records import FLAGS, Record
 from speedrun.board.text import bits, count, percent, plain, safe_target, scientific, seconds
 from speedrun.cost.conventions import recorded_optimizer_share
 from speedrun.project import Project
-from speedrun.records.schema import Contamination, Metric
+from speedrun.records.schema import Contamination, Metric, RunInfo
 
 CURVE_POINTS = 300
 """Points of a loss curve that are drawn."""
@@ -69,6 +69,7 @@ def run_facts(record: Record, arm: ArmRow, about: CandidateInfo | None) -> Facts
         *((f"version of {plain(name)}", plain(version), "") for name, version in sorted(info.versions.items())),
     ]
     groups: Facts = [("Result", result), ("The score's ledger", ledger), ("Gate 1", _gate(about))]
+    groups.append(("Probes of the finished model", _probes(info)))
     if info.metrics:
         groups.append(("Measured beside the score", [_metric(metric) for metric in info.metrics]))
     groups.append(("Evaluation text in the training data", _contamination(info.contamination)))
@@ -95,6 +96,15 @@ def _whole(value: int | None) -> str:
 
 def _metric(metric: Metric) -> tuple[str, str, str]:
     return plain(metric.name), plain(f"{metric.value:g} {metric.unit}. {metric.meaning}", 300), ""
+
+
+def _probes(info: RunInfo) -> list[tuple[str, str, str]]:
+    if not info.evaluation.probes:
+        return [("asked", "no: the record is older than the probes", "")]
+    return [
+        (plain(probe.name), f"{'passed' if probe.passed else 'failed'}: {probe.value:.3g}, limit {probe.limit:g}", "")
+        for probe in info.evaluation.probes
+    ]
 
 
 def _contamination(found: Contamination | None) -> list[tuple[str, str, str]]:
