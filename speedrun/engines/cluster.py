@@ -29,6 +29,8 @@ def connect(address: str | None) -> None:
     # Lines that several hosts or steps have in common would be left out.
     os.environ.setdefault("RAY_DEDUP_LOGS", "0")
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    # Ray's workers give way to everything else (nice 15), which on a machine of one's own is no use to anybody.
+    os.environ.setdefault("RAY_worker_niceness", "0")
     # What Ray will do one day; unset, it warns of that at each start.
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
     import ray

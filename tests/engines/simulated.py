@@ -111,9 +111,11 @@ def simulated_cluster() -> Iterator[Simulated]:
     from ray._private import services
     from ray.cluster_utils import Cluster
 
+    # As users have it, and with time to start on a machine that has much else to do.
+    os.environ |= {"RAY_worker_niceness": "0", "RAY_agent_register_timeout_ms": "300000"}
     wait_for_nodes_patiently(services)
     token = uuid.uuid4().hex
-    cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False})
+    cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 0, "include_dashboard": False})
     nodes = {}
     for name, machine in MACHINES.items():
         own = {"SIMULATED_CLUSTER": token, "SIMULATED_MACHINE": name}

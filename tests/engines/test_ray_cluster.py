@@ -142,6 +142,68 @@ def test_workers_that_differ_or_see_another_store_are_refused(
         submit(client, "h100x8", note, str(tmp_path)).wait(timeout=120)
 
 
+def stay(folder: str) -> None:
+    """Say who this is, and go on until there is a file called "go"."""
+    import json
+    import os
+    import time
+    from pathlib import Path
+
+    told = json.loads(os.environ["SPEEDRUN_ATTEMPT"])
+    about = {"pid": os.getpid(), "machine": os.environ["SIMULATED_MACHINE"], "ended": list(told["ended"].values())}
+    attempt = len(told["ended"]) + 1
+    file = Path(folder) / f"{attempt}-{os.environ['SPEEDRUN_PROCESS']}.json"
+    file.with_suffix(".part").write_text(json.dumps(about | {"coordinator": os.environ["SPEEDRUN_COORDINATOR"]}))
+    file.with_suffix(".part").rename(file)
+    while not (Path(folder) / "go").exists():
+        time.sleep(0.1)
+
+
+def test_a_gang_that_loses_a_rank_or_a_node_is_started_again_as_a_whole(
+    simulated: Simulated, client: Any, tmp_path: Path
+) -> None:
+    from fray.types import Entrypoint, JobRequest, ResourceConfig, create_environment
+
+    def seen(attempt: int) -> list[dict[str, Any]]:
+        deadline = time.monotonic() + 300
+        files = [tmp_path / f"{attempt}-{rank}.json" for rank in (0, 1)]
+        while not all(file.exists() for file in files):
+            assert time.monotonic() < deadline, f"attempt {attempt} never began"
+            time.sleep(0.1)
+        return [json.loads(file.read_text()) for file in files]
+
+    entry = Entrypoint.from_callable(stay, args=[str(tmp_path)])
+    job = client.submit(JobRequest("gang", entry, ResourceConfig.with_cpu(replicas=2), create_environment()))
+    first = seen(1)
+    assert first[0]["coordinator"] == first[1]["coordinator"]
+    assert first[0]["machine"] != first[1]["machine"]
+    os.kill(first[1]["pid"], signal.SIGKILL)
+    second = seen(2)
+    assert first[0]["pid"] not in simulated.ranks()
+    simulated.lose(second[1]["machine"])
+    third = seen(3)
+    assert second[1]["machine"] not in [rank["machine"] for rank in third]
+    (tmp_path / "go").touch()
+    job.wait(timeout=60)
+    causes = [end["cause"] for end in third[0]["ended"]]
+    assert causes[0].startswith("the process died")
+    assert causes[1].startswith("node ") and causes[1].endswith(" was lost")
+    assert all(end["wall_seconds"] > 0 for end in third[0]["ended"])
+
+
+def test_a_job_that_crashes_again_and_again_is_given_up(client: Any) -> None:
+    def crash() -> None:
+        import os
+
+        os._exit(9)
+
+    from fray.types import Entrypoint, JobRequest, create_environment
+
+    entry = Entrypoint.from_callable(crash)
+    with pytest.raises(RuntimeError, match="was given up after 4 crashes and 0 lost nodes; the last time, the process"):
+        client.submit(JobRequest("crashing", entry, environment=create_environment())).wait(timeout=300)
+
+
 def train(cli: Cli, simulated: Simulated, *options: str, program: tuple[str, ...] = ("-m", "speedrun")) -> Any:
     """Start a run of AdamW on the cluster; its output goes to a file, since nobody reads it while it runs."""
     log = cli.root / "said.log"
