@@ -281,14 +281,14 @@ def test_kills_of_the_worker_and_of_the_driver(
 def gang_record(simulated: Simulated, tmp_path_factory: pytest.TempPathFactory, downloads: Path) -> dict[str, Any]:
     """The record of a run on two hosts that nothing interrupted."""
     cli = make_project(tmp_path_factory.mktemp("gang") / "project", downloads)
-    return finish(train(cli, simulated, "--steps", "40", program=("-c", GANG)), cli)
+    return finish(train(cli, simulated, "--steps", "20", program=("-c", GANG)), cli)
 
 
 def test_two_hosts_train_as_one(gang_record: dict[str, Any], simulated: Simulated) -> None:
     said = "".join(log.read_text() for log in simulated.logs.glob("speedrun-rank-1-*.log"))
     assert "Initialized jax.distributed with 2 devices, 2 processes" in said
     # A batch that is split over two adds up in another order: nearly the same score, and one step log.
-    assert gang_record["step_log"]["steps"] == 40
+    assert gang_record["step_log"]["steps"] == 20
     assert len(gang_record["attempts"]) == 1
 
 
@@ -296,7 +296,7 @@ def test_loss_of_a_rank_and_of_a_node(
     simulated: Simulated, tmp_path: Path, downloads: Path, gang_record: dict[str, Any]
 ) -> None:
     cli = make_project(tmp_path / "project", downloads)
-    driver = train(cli, simulated, "--steps", "40", "--checkpoint-every", "1", program=("-c", GANG))
+    driver = train(cli, simulated, "--steps", "20", "--checkpoint-every", "1", program=("-c", GANG))
     wait_for(lambda: steps_of(cli, 1) >= 3 and has_checkpoint(cli), driver, cli)
     second = wait_for(simulated.second_rank, driver, cli)
     os.kill(second, signal.SIGKILL)
@@ -304,7 +304,7 @@ def test_loss_of_a_rank_and_of_a_node(
     simulated.lose(simulated.ranks()[wait_for(simulated.second_rank, driver, cli)])
     info = finish(driver, cli)
     assert info["bits_per_byte"] == pytest.approx(gang_record["bits_per_byte"], rel=1e-6)
-    assert (info["step_log"]["steps"], info["step_log"]["complete"]) == (40, True)
+    assert (info["step_log"]["steps"], info["step_log"]["complete"]) == (20, True)
     causes = [attempt["cause"] or "" for attempt in info["attempts"]]
     assert [cause.split(" (")[0][:5] for cause in causes] == ["the p", "node ", ""]
     assert "starting it again (crash 1, lost nodes 1)" in (cli.root / "said.log").read_text()
