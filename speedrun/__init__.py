@@ -4,11 +4,12 @@ from typing import TYPE_CHECKING, Any
 
 from speedrun.candidate import Author, Candidate, Recipe
 from speedrun.ladder import LADDER, Rung
+from speedrun.training_data import Documents, Filtered, Mixture
 
 if TYPE_CHECKING:
     from speedrun import reference
 
-__all__ = ["LADDER", "Author", "Candidate", "Recipe", "Rung", "reference"]
+__all__ = ["LADDER", "Author", "Candidate", "Documents", "Filtered", "Mixture", "Recipe", "Rung", "reference"]
 
 
 def __getattr__(name: str) -> Any:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from speedrun.errors import SpeedrunError
 from speedrun.ladder import LADDER, Rung
+from speedrun.training_data import TrainingData
 
 if TYPE_CHECKING:
     from levanter.models.lm_model import LmConfig, LmHeadModel
@@ -59,8 +60,8 @@ class Recipe:
     """Tokens per sequence, in training and in the evaluation's windows."""
     steps: int | None = None
     """Training steps; None means as many as the rung's budget buys, which is what most candidates want."""
-    training_data: str = ""
-    """Name of the training data; empty means the rung's own."""
+    training_data: TrainingData = ""
+    """Name of the training data, documents chosen from it, or a mixture; empty means the rung's own."""
     tokenizer: str = ""
     """Name of the tokenizer; empty means the training data's own."""
     z_loss_weight: float = 0.0

@@ -180,6 +180,12 @@ def canonical(value: Any) -> Any:
         case FunctionType():
             closure = [canonical(cell.cell_contents) for cell in value.__closure__ or ()]
             return {**_describe_code(value), "closure": closure, "defaults": canonical(value.__defaults__)}
+    if _qualified(type(value)) == "marin.execution.lazy.ArtifactStep":
+        # Marin's own description, as a digest for it may hold paths; it leaves out the code, which is added here.
+        code = _describe_code(value.run) if isinstance(value.run, FunctionType) else {}
+        config = sha256_hex(value.fingerprint_payload().encode())
+        on = [canonical(dep) for dep in value.deps]
+        return {"step": value.name, "version": value.version, "config": config, "on": on, **code}
     if dataclasses.is_dataclass(value):
         fields = {field.name: canonical(getattr(value, field.name)) for field in dataclasses.fields(value)}
         return {**_describe_code(type(value)), "fields": fields}

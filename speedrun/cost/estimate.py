@@ -183,7 +183,8 @@ def _work_out(rung: Rung, recipe: Recipe, chip_counts: Sequence[int]) -> RungCos
     steps = recipe.steps if recipe.steps is not None else fit
     traced = meters.traced
     tokens = tokens_trained(recipe, steps)
-    available = DATASET_TOKENS.get(recipe.training_data or rung.training_data)
+    trained_on = recipe.training_data or rung.training_data
+    available = DATASET_TOKENS.get(trained_on) if isinstance(trained_on, str) else None
     memory: dict[str, dict[str, int]] = {}
     problems: dict[str, str] = {}
     for count, estimate in estimate_memories(workload, chip_counts).items():

@@ -269,7 +269,8 @@ class RunInfo(_Model):
     versions: dict[str, str]
     training_data: dict[str, Any]
     """The corpus' counts, hashes and attribution; of data from the model hub ``sources``, by name: the repository, the
-    commit, the number of files, their bytes, and a SHA-256 over the files' own digests."""
+    commit, the number of files, their bytes, and a SHA-256 over the files' own digests. ``filter``: the candidate's own
+    predicate, the shares that it kept and a SHA-256 over what it kept; ``mixture``: each part with its weight."""
     contamination: Contamination | None = None
     """Evaluation text found in the training data; null where it is unknown: the raw training texts are not at hand
     (pretokenized data), or the record is older than the count."""

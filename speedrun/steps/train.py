@@ -34,6 +34,7 @@ from speedrun.errors import SpeedrunError
 from speedrun.evaluation.round_trip import check_tokenizer
 from speedrun.identity import canonical
 from speedrun.records.steps import checkpoint_told, read_step_log
+from speedrun.sources import MARIN_TOKENIZER
 from speedrun.steps.data import RungData
 from speedrun.steps.step_log import StepLogConfig, StepLogError
 from speedrun.steps.version import STEP_VERSION
@@ -201,12 +202,20 @@ def _trackers(output_path: str, run_id: str, place: TrainPlace) -> tuple[Tracker
 
 def data_config(ctx: StepContext, data: RungData, levanter_key: str) -> LmDataConfig:
     """Marin's mixture, with the held-out part under the name from which Levanter makes its metric's key."""
-    config = mixture(ctx, {data.train: 1.0}, validation=[data.held_out])
+    config = mixture(ctx, {}, validation=[data.held_out])
     name = levanter_key.removeprefix("eval/").removesuffix("/bpb")
-    renamed = {data.held_out.name: name}
-    assert isinstance(config.train_weights, dict)
+    training = {step.name: (ctx.resolved(step), weight) for step, weight in data.weights.items()}
+    for step, (cache, _) in training.items():
+        if cache.tokenizer not in (config.tokenizer, MARIN_TOKENIZER.repo_id):
+            raise SpeedrunError(
+                f"{step} was made with the tokenizer {cache.tokenizer}, and this rung has another: a mixture's token "
+                "sets share one. Give its documents instead, which are tokenized here"
+            )
     return dataclasses.replace(
         config,
-        components={renamed.get(key, key): value for key, value in config.components.items()},
-        train_weights={renamed.get(key, key): value for key, value in config.train_weights.items()},
+        components={
+            **{step: cache.as_component() for step, (cache, _) in training.items()},
+            name: config.components[data.held_out.name],
+        },
+        train_weights={**{step: weight for step, (_, weight) in training.items()}, name: 0.0},
     )

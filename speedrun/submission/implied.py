@@ -75,8 +75,10 @@ def tokens_after(info: RunInfo, count: int) -> int | None:
 
 
 def training_data(info: RunInfo) -> str:
-    """Name of the training data that the recipe names, or its rung's."""
+    """Name of the training data that the recipe names or filters, or its rung's (which a mixture goes by too)."""
     named = info.train_config.get("training_data")
+    if isinstance(named, dict):
+        named = named.get("of")
     if isinstance(named, str) and named:
         return named
     return LADDER[info.rung].training_data if info.rung in LADDER else ""
