@@ -146,9 +146,10 @@ class Gang:
             for number, rank in enumerate(self._ranks)
         ]
         while pending:
-            if is_stopped():
-                return Ending("stopped")
             done, pending = ray.wait(pending, timeout=_POLL_SECONDS)
+            if is_stopped():
+                # Whatever ended just now was killed by this process itself.
+                return Ending("stopped")
             for reference in done:
                 ending = self._ending(reference)
                 if ending is not None and ending.how == "failed" and pending:

@@ -107,6 +107,9 @@ class RayClient(LocalClient):
                     raise
                 # Whatever Ray makes of being left.
                 ending = Ending("stopped")
+            if self._stopped.is_set():
+                # Not one call to Ray more: it would start a cluster of its own for a process that is leaving.
+                ending = Ending("stopped")
             if ending.how == "finished":
                 return
             if ending.how == "stopped":
