@@ -167,6 +167,7 @@ def a_seed_left_out(tree: Any) -> None:
     del content["runs"][0]
     tree.write("muonh", "micro_1", content)
     (tree.folder("muonh") / "steps-42.jsonl.gz").unlink()
+    (tree.folder("muonh") / "documents-42.json.gz").unlink()
     tree.edit_attempts(lambda lines: lines.__delitem__(slice(0, 2)))
 
 
