@@ -88,8 +88,11 @@ class Simulated:
         return None
 
     def lose(self, machine: str) -> None:
-        """Kill the raylet of a machine, which to Ray is losing the machine."""
+        """Kill the raylet of a machine, which to Ray is losing the machine, and what it leaves running there."""
         os.kill(self.nodes[machine].all_processes["raylet"][0].process.pid, signal.SIGKILL)
+        for rank in [pid for pid, where in self.ranks().items() if where == machine]:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(rank, signal.SIGKILL)
 
 
 def wait_for_nodes_patiently(services: Any) -> None:
