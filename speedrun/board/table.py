@@ -17,6 +17,7 @@ COLUMNS = (
     "model_flops",
     "protocol",
     "tokens_per_second",
+    "throughput_problem",
     "flops_per_token",
     "hardware",
     "hardware_flops",
@@ -54,11 +55,31 @@ def _row(record: Record, bits_per_byte: float, protocol: str) -> tuple[object, .
         info.model_flops,
         protocol,
         info.tokens_per_second,
+        throughput_problem(info),
         TRAINING_PER_FORWARD * info.model_flops_per_token,
         hardware_of(info),
         info.training_hardware_flops,
         info.training_time,
     )
+
+
+OTHERS_SHARE = 0.10
+"""Of a machine's processor time: a run on the CPU beside which others used more is not timed."""
+
+
+def throughput_problem(info: RunInfo) -> str:
+    """Why the run's times tell nothing of its method: it ran on a CPU that others used too. Empty where they do.
+
+    An accelerator is its run's own, and its step times hardly depend on what the host does beside them.
+    """
+    if info.device_flops is not None:
+        return ""
+    shares = [attempt.others_cpu_share for attempt in info.attempts]
+    known = [share for share in shares if share is not None]
+    if not known or len(known) < len(shares):
+        return "how much of its CPU other programs used is not on record"
+    worst = max(known)
+    return f"other programs used {worst:.0%} of its CPU meanwhile" if worst > OTHERS_SHARE else ""
 
 
 def hardware_of(info: RunInfo) -> str:

@@ -52,6 +52,9 @@ class AttemptInfo(_Model):
     """Steps that a later attempt trained again; null in older records."""
     cause: str | None = None
     """Why it ended before the run did, as far as the engine knew."""
+    others_cpu_share: float | None = None
+    """Share of the machine's processor time that other processes used meanwhile (0 to 1); null when it was killed, and
+    in older records."""
 
 
 PROBE_LIMITS = {"finite": 0.0, "causality": 1e-3, "batch": 1e-3, "state": 1e-3, "isolation": 1e-3}

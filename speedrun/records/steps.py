@@ -53,6 +53,8 @@ class Attempt:
     """Steps that a later attempt had to train again."""
     cause: str | None = None
     """Why it ended before the run did, as far as the engine knew."""
+    others_cpu_share: float | None = None
+    """Share of its machine's processor time that other processes used. None when it was killed."""
     checkpoint_every: float | None = None
     """Seconds between its checkpoints."""
 
@@ -164,6 +166,7 @@ class StepLogReader:
                 self._steps[step.step] = step
             if "wall_seconds" in line:
                 part.wall_seconds = line["wall_seconds"]
+                part.others_cpu_share = line.get("others_cpu_share")
             if "evaluated_at" in line:
                 self._evaluated.update({key: value for key, value in line.items() if key != "evaluated_at"})
             self._wandb_link = line.get("wandb", self._wandb_link)
@@ -181,6 +184,7 @@ class _Part:
     about: dict[str, Any] = field(default_factory=dict)
     steps: set[int] = field(default_factory=set)
     wall_seconds: float | None = None
+    others_cpu_share: float | None = None
 
     def add(self, step: Step) -> None:
         self.rows += 1
@@ -201,6 +205,7 @@ class _Part:
             wall_seconds=ended.get("wall_seconds", self.wall_seconds),
             lost_steps=lost_steps,
             cause=ended.get("cause"),
+            others_cpu_share=self.others_cpu_share,
             checkpoint_every=self.about.get("checkpoint_every"),
         )
 

@@ -82,8 +82,11 @@ def mfu_ratio(candidate: Arm, baseline: Arm) -> float:
     slowly gains less than S.
 
     Raises:
-        UndefinedError: where a throughput is unknown or the hardware is not the same.
+        UndefinedError: where a throughput is unknown or must not be compared, or the hardware is not the same.
     """
+    for who, arm in (("candidate", candidate), ("baseline", baseline)):
+        if arm.throughput_problem:
+            raise UndefinedError(f"the {who}'s times tell nothing: {arm.throughput_problem}")
     if not candidate.throughput or not baseline.throughput:
         who = "candidate" if not candidate.throughput else "baseline"
         raise UndefinedError(f"the {who}'s tokens per second or FLOPs per token are not on record")

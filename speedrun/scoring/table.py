@@ -37,6 +37,8 @@ class Run(TypedDict, total=False):
     """Model FLOPs of training per token (3 x forward)."""
     hardware: str | None
     """Name of the hardware with its count, such as ``v5p-8``; throughput is compared on the same only."""
+    throughput_problem: str | None
+    """Why the throughput must not be compared, where it must not."""
     hardware_flops: float | None
     """Step seconds x chips x peak."""
     training_time_seconds: float | None
@@ -102,6 +104,8 @@ class Arm:
     """Model FLOPs per second, mean over seeds; None where it is not on record for all of them."""
     hardware: str
     """Empty where unknown, or not the same for all seeds."""
+    throughput_problem: str = ""
+    """Why a seed's throughput must not be compared; empty where it may."""
 
 
 def arms_of(runs: pd.DataFrame, candidate: str) -> dict[str, Arm]:
@@ -121,21 +125,26 @@ def all_arms(runs: pd.DataFrame) -> dict[str, dict[str, Arm]]:
     scores, flops = (runs[column].to_numpy(float) for column in ("bits_per_byte", "model_flops"))
     speeds = runs.reindex(columns=["tokens_per_second", "flops_per_token"]).to_numpy(float, na_value=np.nan)
     throughputs = speeds.prod(axis=1)
-    hardware = runs.reindex(columns=["hardware"])["hardware"].tolist()
+    hardware, problems = (
+        [each if isinstance(each, str) else "" for each in runs.reindex(columns=[column])[column]]
+        for column in ("hardware", "throughput_problem")
+    )
     places: dict[tuple[str, str], list[int]] = {}
     for at, key in enumerate(zip(runs["candidate"].tolist(), runs["rung"].tolist(), strict=True)):
         places.setdefault(key, []).append(at)
     arms: dict[str, list[Arm]] = {}
     for (candidate, rung), at in places.items():
-        named = {hardware[each] if isinstance(hardware[each], str) else "" for each in at}
-        arms.setdefault(candidate, []).append(_arm(str(rung), scores[at], flops[at], throughputs[at], named))
+        named = {hardware[each] for each in at}
+        problem = next((problems[each] for each in at if problems[each]), "")
+        arm = _arm(str(rung), scores[at], flops[at], throughputs[at], named, problem)
+        arms.setdefault(candidate, []).append(arm)
     return {
         candidate: {arm.rung: arm for arm in sorted(own, key=lambda arm: arm.model_flops)}
         for candidate, own in arms.items()
     }
 
 
-def _arm(rung: str, scores: Array, flops: Array, throughputs: Array, hardware: set[str]) -> Arm:
+def _arm(rung: str, scores: Array, flops: Array, throughputs: Array, hardware: set[str], problem: str) -> Arm:
     throughput = float(throughputs.mean())
     return Arm(
         rung,
@@ -145,4 +154,5 @@ def _arm(rung: str, scores: Array, flops: Array, throughputs: Array, hardware: s
         squares=float(((scores - scores.mean()) ** 2).sum()),
         throughput=throughput if np.isfinite(throughput) else None,
         hardware=hardware.pop() if len(hardware) == 1 else "",
+        throughput_problem=problem,
     )

@@ -234,6 +234,7 @@ def _run_info(
                 wall_seconds=attempt.wall_seconds,
                 lost_steps=attempt.lost_steps,
                 cause=attempt.cause,
+                others_cpu_share=attempt.others_cpu_share,
             )
             for attempt in log.attempts
         ],

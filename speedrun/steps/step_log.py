@@ -20,6 +20,7 @@ import jax
 from levanter.tracker.tracker import NoopTracker, Tracker, TrackerConfig
 from rigging.filesystem.storage_path import StoragePath, prefix_join
 
+from speedrun.processors import ProcessorUse
 from speedrun.records.schema import utc_now
 from speedrun.records.steps import ATTEMPT_VARIABLE, STEP_LOG_FOLDER, attempt_file, attempt_numbers
 
@@ -51,6 +52,7 @@ class StepLogTracker(Tracker):
         StoragePath(folder).mkdirs()
         told = json.loads(os.environ.get(ATTEMPT_VARIABLE, "{}"))
         self._began = told.get("began", time.time())
+        self._processors = ProcessorUse.now()
         self._write({"attempt": number, "started": utc_now(), **about, **told})
 
     def log(self, metrics: Mapping[str, Any], *, step: int | None, commit: bool | None = None) -> None:
@@ -87,7 +89,8 @@ class StepLogTracker(Tracker):
         pass
 
     def finish(self) -> None:
-        self._write({"wall_seconds": time.time() - self._began})
+        others = ProcessorUse.now().others_share_since(self._processors)
+        self._write({"wall_seconds": time.time() - self._began, "others_cpu_share": others})
         if self._is_remote:
             self._flush_remote()
 

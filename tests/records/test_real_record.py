@@ -39,6 +39,10 @@ def test_its_figures_add_up(record: dict[str, Any]) -> None:
     assert record["model_size"] == 2 * 48 * 2048 + 2 * (4 * 48**2 + 3 * 48 * 128 + 2 * 48) + 48
 
 
+def test_it_tells_how_busy_others_kept_the_machine(record: dict[str, Any]) -> None:
+    assert all(0 <= attempt["others_cpu_share"] <= 1 for attempt in record["attempts"])
+
+
 def test_it_holds_all_three_flops_meters(record: dict[str, Any]) -> None:
     # Per layer 6 d i for the MLP, 8 d^2 for the projections, 4 S d for scores and sums, 3 S H for the softmax.
     scores, softmax = 2 * 4 * 256 * 48, 2 * 3 * 256 * 2

@@ -61,11 +61,15 @@ def test_attempts_tell_what_was_lost_with_them_and_why(tmp_path: Path) -> None:
     write_told(
         tmp_path,
         ({"id": "a"}, line(0, 1.0) + line(1, 1.0) + line(2, 1.0)),
-        ({"id": "b", "ended": ended}, line(1, 1.0) + line(2, 1.0) + '{"wall_seconds": 12.5}\n'),
+        (
+            {"id": "b", "ended": ended},
+            line(1, 1.0) + line(2, 1.0) + '{"wall_seconds": 12.5, "others_cpu_share": 0.25}\n',
+        ),
     )
     first, second = read_step_log(str(tmp_path)).attempts
     assert (first.cause, first.wall_seconds, first.lost_steps) == ("node n1 was lost", 50.0, 2)
     assert (second.cause, second.wall_seconds, second.lost_steps) == (None, 12.5, 0)
+    assert (first.others_cpu_share, second.others_cpu_share) == (None, 0.25)
 
 
 @pytest.mark.parametrize(

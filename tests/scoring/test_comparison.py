@@ -169,3 +169,13 @@ def test_a_table_that_cannot_be_scored_is_refused(make_runs, spoil, message: str
 def test_an_unknown_candidate_is_named(make_runs) -> None:
     with pytest.raises(UnknownNameError, match="unknown candidate 'candy'. Did you mean 'cand'"):
         compare(make_runs(EVERYWHERE), "candy", "base")
+
+
+def test_times_that_must_not_be_compared_give_no_realised_speedup(make_runs) -> None:
+    runs = make_runs(EVERYWHERE, sigma=0).assign(hardware="cpu", flops_per_token=1e8, tokens_per_second=1e6)
+    base_at_one_rung = (runs["candidate"] == "base") & (runs["rung"] == runs["rung"].iloc[0])
+    runs["throughput_problem"] = np.where(base_at_one_rung, "other programs used 40% of its CPU meanwhile", "")
+    first, second = compare(runs, "cand", "base", noise=Noise.assumed()).rungs[:2]
+    assert first.realised.value is None
+    assert first.realised.reason == "the baseline's times tell nothing: other programs used 40% of its CPU meanwhile"
+    assert second.realised.value is not None
