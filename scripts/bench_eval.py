@@ -1,14 +1,15 @@
 """What scoring by our protocol costs, against Levanter's own evaluation of the same model on the same documents.
 
-    python scripts/bench_eval.py [--rung micro_4] [--repeats 3]
+    python scripts/bench_eval.py [--rung micro_4] [--length 1024] [--repeats 3]
 
 Both go over the rung's held-out documents with the rung's reference model (untrained: what is timed does not
-depend on its weights), in one process and in float32. "first" is a call that compiles, "again" the fastest of
+depend on its weights), in one process and in float32, in windows of the rung's length or of the one that is given. "first" is a call that compiles, "again" the fastest of
 the later ones, which find what was compiled in a cache, as the next seed of a run does. Printed are seconds and
 their ratio to Levanter's. Data and tokenizer are made before the clock starts.
 """
 
 import argparse
+import dataclasses
 import logging
 import os
 import tempfile
@@ -17,6 +18,7 @@ from collections.abc import Callable
 
 parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
 parser.add_argument("--rung", default="micro_4")
+parser.add_argument("--length", type=int, help="Tokens in a window and in a packed sequence. [the rung's]")
 parser.add_argument("--repeats", type=int, default=3)
 options = parser.parse_args()
 
@@ -54,6 +56,8 @@ dag = build_dag(project, load_candidate(project, "adamw"), load_rung(options.run
 with set_current_client(LocalClient()):
     run(*dag.data.deps)
 job = materialized_config(dag.evaluate, project.store)
+length = options.length or job.length
+shape = dataclasses.replace(job.model, max_seq_len=length)
 texts = [document["text"] for document in read_documents(job.texts)]
 tokenizer = load_tokenizer(job.tokenizer)
 trainer = TrainerConfig(mesh=training_mesh(), require_accelerator=False)
@@ -75,8 +79,8 @@ def timed(what: Callable[[], object]) -> tuple[float, float]:
 
 with trainer.use_device_mesh(), hax.axis_mapping(trainer.parameter_axis_mapping):
     mapping = trainer.compute_axis_mapping
-    model = job.model.build(hax.Axis("vocab", len(tokenizer)), key=jax.random.PRNGKey(0))
-    ((dataset, tags),) = job.packed.tagged_eval_sets(job.model.max_Pos)
+    model = shape.build(hax.Axis("vocab", len(tokenizer)), key=jax.random.PRNGKey(0))
+    ((dataset, tags),) = job.packed.tagged_eval_sets(shape.max_Pos)
     axis = hax.Axis("batch", LEVANTER_EVALUATION_BATCH)
     evaluator = TaggedEvaluator(
         axis,
@@ -89,8 +93,8 @@ with trainer.use_device_mesh(), hax.axis_mapping(trainer.parameter_axis_mapping)
     encoded = [tokenizer.encode(text, add_special_tokens=False) for text in sorted(texts, key=len)[-8:]]
 
     def score() -> None:
-        batch_size = TOKENS_AT_A_TIME // job.length
-        score_documents(model, texts, tokenizer, length=job.length, batch_size=batch_size, mapping=mapping)
+        batch_size = TOKENS_AT_A_TIME // length
+        score_documents(model, texts, tokenizer, length=length, batch_size=batch_size, mapping=mapping)
 
     def figures() -> None:
         levanter_figures(
@@ -104,11 +108,11 @@ with trainer.use_device_mesh(), hax.axis_mapping(trainer.parameter_axis_mapping)
             bos=tokenizer.bos_token_id,
             end=tokenizer.eos_token_id,
             vocab_size=len(tokenizer),
-            length=job.length,
+            length=length,
         )
 
     theirs = timed(lambda: evaluator.evaluate(model))
-    print(f"{options.rung}: {len(texts)} documents, {os.cpu_count()} cores; seconds (ratio to Levanter's evaluation)")
+    print(f"{options.rung}, {length} tokens: {len(texts)} documents, {os.cpu_count()} cores; seconds (ratio to Levanter's evaluation)")
     print(f"{'':34}{'first':>16}{'again':>16}")
     parts = {"score, with end-of-text": score, "Levanter's figure, taken apart": figures, "probes": probes}
     for name, what in parts.items():

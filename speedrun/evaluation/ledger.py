@@ -21,8 +21,8 @@ from speedrun.evaluation.windows import Window, rolling_windows
 from speedrun.identity import texts_digest
 from speedrun.records.documents import Documents
 
-BUCKETS = 4
-"""Lengths that windows are padded to: a quarter of the longest, two quarters, and so on."""
+NARROWEST = 32
+"""Tokens; no window is padded to fewer."""
 
 
 class Tokenizer(Protocol):
@@ -156,6 +156,16 @@ def first_token(tokenizer: Tokenizer) -> int:
     raise SpeedrunError("the tokenizer has neither a BOS nor an end-of-text token to start a document with")
 
 
+def padded_widths(length: int) -> list[int]:
+    """Widths that windows are padded to, narrowest first: each step down from ``length`` is by the square root of 2.
+
+    Documents are mostly much shorter than a long context, so that widths are spaced evenly in proportion: less than 0.3
+    of a row is padding behind the longest document that asks for its width.
+    """
+    steps = 0 if length <= NARROWEST else math.ceil(2 * math.log2(length / NARROWEST))
+    return sorted({max(min(length, NARROWEST), math.ceil(length / 2 ** (step / 2))) for step in range(steps + 1)})
+
+
 def score_windows(
     windows: Sequence[Window], nats: NatsFunction, *, length: int, batch_size: int
 ) -> Iterator[tuple[Window, np.ndarray]]:
@@ -164,7 +174,7 @@ def score_windows(
     Windows of about the same length share a batch, so that little is computed on padding, which stands behind the
     text, where no causal model can see it.
     """
-    widths = sorted({-(-length * part // BUCKETS) for part in range(1, BUCKETS + 1)})
+    widths = padded_widths(length)
     waiting = sorted(windows, key=lambda window: len(window.inputs), reverse=True)
     while waiting:
         width = next(width for width in widths if width >= len(waiting[0].inputs))

@@ -13,7 +13,7 @@ from haliax import Axis
 
 from speedrun import LADDER, reference
 from speedrun.errors import SpeedrunError
-from speedrun.evaluation.ledger import bits_per_byte, score_documents
+from speedrun.evaluation.ledger import bits_per_byte, padded_widths, score_documents
 from tests.evaluation.models import (
     BOS,
     EOS,
@@ -74,6 +74,15 @@ def test_neither_batch_nor_blocks_of_the_vocabulary_change_a_score(model: Bigram
     assert ledger.nats == pytest.approx(expected, rel=1e-5)
     total = sum(expected) / math.log(2) / sum(len(text.encode()) for text in texts)
     assert ledger.bits_per_byte == pytest.approx(total, rel=1e-6)
+
+
+def test_windows_are_padded_by_less_than_three_tenths() -> None:
+    assert padded_widths(8) == [8]
+    assert padded_widths(64) == [32, 46, 64]  # 64 / 2, 64 / sqrt 2 = 45.25..., 64
+    widths = padded_widths(4096)
+    for tokens in range(33, 4097):
+        width = next(width for width in widths if width >= tokens)
+        assert (width - tokens) / width < 0.3
 
 
 def test_a_uniform_model_takes_log2_of_the_vocabulary_per_byte(model: Bigram) -> None:
