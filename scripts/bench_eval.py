@@ -3,7 +3,8 @@
     python scripts/bench_eval.py [--rung micro_4] [--length 1024] [--repeats 3]
 
 Both go over the rung's held-out documents with the rung's reference model (untrained: what is timed does not
-depend on its weights), in one process and in float32, in windows of the rung's length or of the one that is given. "first" is a call that compiles, "again" the fastest of
+depend on its weights), in one process and in float32, in windows of the rung's
+length or of the one that is given. "first" is a call that compiles, "again" the fastest of
 the later ones, which find what was compiled in a cache, as the next seed of a run does. Printed are seconds and
 their ratio to Levanter's. Data and tokenizer are made before the clock starts.
 """
@@ -112,7 +113,8 @@ with trainer.use_device_mesh(), hax.axis_mapping(trainer.parameter_axis_mapping)
         )
 
     theirs = timed(lambda: evaluator.evaluate(model))
-    print(f"{options.rung}, {length} tokens: {len(texts)} documents, {os.cpu_count()} cores; seconds (ratio to Levanter's evaluation)")
+    print(f"{options.rung}, {length} tokens: {len(texts)} documents, {os.cpu_count()} cores")
+    print("seconds (ratio to Levanter's evaluation)")
     print(f"{'':34}{'first':>16}{'again':>16}")
     parts = {"score, with end-of-text": score, "Levanter's figure, taken apart": figures, "probes": probes}
     for name, what in parts.items():
