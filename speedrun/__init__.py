@@ -4,12 +4,23 @@ from typing import TYPE_CHECKING, Any
 
 from speedrun.candidate import Author, Candidate, Recipe
 from speedrun.ladder import LADDER, Rung
-from speedrun.training_data import Documents, Filtered, Mixture
+from speedrun.training_data import Documents, Filtered, Mixture, Tokenizer
 
 if TYPE_CHECKING:
     from speedrun import reference
 
-__all__ = ["LADDER", "Author", "Candidate", "Documents", "Filtered", "Mixture", "Recipe", "Rung", "reference"]
+__all__ = [
+    "LADDER",
+    "Author",
+    "Candidate",
+    "Documents",
+    "Filtered",
+    "Mixture",
+    "Recipe",
+    "Rung",
+    "Tokenizer",
+    "reference",
+]
 
 
 def __getattr__(name: str) -> Any:

@@ -8,11 +8,11 @@ import dataclasses
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 from speedrun.errors import SpeedrunError
 from speedrun.ladder import LADDER, Rung
-from speedrun.training_data import TrainingData
+from speedrun.training_data import Tokenizer, TrainingData
 
 if TYPE_CHECKING:
     from levanter.models.lm_model import LmConfig, LmHeadModel
@@ -62,8 +62,8 @@ class Recipe:
     """Training steps; None means as many as the rung's budget buys, which is what most candidates want."""
     training_data: TrainingData = ""
     """Name of the training data, documents chosen from it, or a mixture; empty means the rung's own."""
-    tokenizer: str = ""
-    """Name of the tokenizer; empty means the training data's own."""
+    tokenizer: Tokenizer | Literal[""] = ""
+    """A tokenizer of the recipe's own; empty means the rung's."""
     z_loss_weight: float = 0.0
     precision: str = "p=f32,c=bfloat16"
     """jmp policy of parameters (p) and computation (c)."""
@@ -79,6 +79,10 @@ class Recipe:
             if name not in known:
                 raise SpeedrunError(f"a recipe has no field {name!r}; its fields are {', '.join(known)}")
         return dataclasses.replace(self, **changes)
+
+    def vocab_size(self, rung: Rung) -> int:
+        """Ids of the tokenizer that a run at ``rung`` uses."""
+        return self.tokenizer.vocab_size if isinstance(self.tokenizer, Tokenizer) else rung.vocab_size
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""What a recipe can train on beside a name: documents that it chooses itself, and mixtures.
+"""What a recipe can train on beside a name: documents that it chooses itself, mixtures, a tokenizer of its own.
 
 The evaluation is never a recipe's to name. Nothing here imports jax or marin.
 """
@@ -17,10 +17,13 @@ if TYPE_CHECKING:
     from marin.processing.tokenize.tokenize import TokenizedCache
 
 
+LEAST_VOCABULARY = 258
+
+
 @dataclass(frozen=True)
 class Documents:
     """Raw documents that a Marin handle makes, such as ``marin.experiment.data.hf_download``. They are tokenized with
-    the rung's tokenizer."""
+    the run's tokenizer."""
 
     step: "ArtifactStep[Artifact]"
     files: str
@@ -52,7 +55,7 @@ class Mixture:
     """Several training sets, from which sequences are drawn in the proportion of their weights."""
 
     parts: "Sequence[tuple[str | Filtered | Documents | ArtifactStep[TokenizedCache], float]]"
-    """(what, weight). A handle of Marin's that makes a token set must have been made with the rung's tokenizer."""
+    """(what, weight). A handle of Marin's that makes a token set must have been made with the run's tokenizer."""
 
     def __post_init__(self) -> None:
         if not self.parts:
@@ -65,6 +68,26 @@ class Mixture:
 
 
 TrainingData = str | Filtered | Mixture
+
+
+@dataclass(frozen=True)
+class Tokenizer:
+    """A tokenizer of the candidate's own. Its cost is counted with its ``vocab_size``, and the score is per byte, so
+    that candidates with different tokenizers can be compared."""
+
+    vocab_size: int
+    """Ids, which must be known before anything runs: a tokenizer with another number of them is not trained with."""
+    step: "ArtifactStep[Artifact] | None" = None
+    """A handle of Marin's that leaves ``tokenizer.json``, ``tokenizer_config.json`` and ``config.json`` (which
+    Levanter's converter reads) in its folder. None is a byte-level BPE, trained on the training documents; only the
+    micro rungs have them at hand."""
+
+    def __post_init__(self) -> None:
+        if self.vocab_size < LEAST_VOCABULARY:
+            raise SpeedrunError(
+                f"a tokenizer of {self.vocab_size} ids cannot write every text: 256 bytes and two special tokens make "
+                f"{LEAST_VOCABULARY}"
+            )
 
 
 def parts_of(data: TrainingData) -> list[tuple[Any, float]]:

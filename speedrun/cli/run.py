@@ -188,9 +188,9 @@ def refuse_early(project: Project, ask: Asked) -> None:
         from speedrun.hardware import parse_hardware
 
         parse_hardware(ask.hardware)
-    # A recipe may train on something else, which only its code can say; nothing changes these two.
+    # A recipe may train on something else and with another tokenizer, which only its code can say.
     needed = [sources_of(LADDER[name], ask.evaluation) for name in ask.rungs]
-    require(project, [of[role] for of in needed if of for role in ("evaluation", "tokenizer")])
+    require(project, [of["evaluation"] for of in needed if of])
 
 
 def shown_path(project: Project, path: Path) -> str:

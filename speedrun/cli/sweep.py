@@ -83,6 +83,7 @@ def parse_grid(fields: Sequence[str]) -> dict[str, list[Any]]:
 
 
 def _sweep_rung(project: Project, ask: Asked, where: EngineAsked, grid: dict[str, list[Any]]) -> Sweep:
+    from speedrun.access import require
     from speedrun.cli.execution import StepFailed, execute, results_folder, resume_hint
 
     log = project.work / "logs" / f"{time.strftime('%Y%m%d-%H%M%S')}-sweep-{ask.name}-{os.getpid()}.log"
@@ -93,6 +94,7 @@ def _sweep_rung(project: Project, ask: Asked, where: EngineAsked, grid: dict[str
             engine = open_engine(where.name, project.store, ray_address=where.ray_address)
             ask = on_engine(ask, engine)
             dags = [dag for point in points for dag in build_dags(project, dataclasses.replace(ask, overrides=point))]
+            require(project, [source for dag in dags for source, _ in dag.data.sources])
         folders = [
             results_folder(project, ask.name, ask.rungs[0], scratch_label=dag.identity.fingerprint[:12]) for dag in dags
         ]

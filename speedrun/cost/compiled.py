@@ -121,7 +121,7 @@ def compile_candidate(
 
     progress(f"loading {name}")
     recipe = apply_overrides(load_candidate(project, name).recipe(rung), overrides or {})
-    workload = workload_of(recipe, rung.vocab_size)
+    workload = workload_of(recipe, recipe.vocab_size(rung))
     memory = compile_for(workload, target, folder=project.work / "cache" / "compiled", progress=progress)
     text = f"{rung.name}: {memory.verdict}"
     if memory.is_approximate:

@@ -176,7 +176,7 @@ def _work_out(rung: Rung, recipe: Recipe, chip_counts: Sequence[int]) -> RungCos
     from speedrun.cost.meters import measure
     from speedrun.cost.workload import workload_of
 
-    workload = workload_of(recipe, rung.vocab_size)
+    workload = workload_of(recipe, recipe.vocab_size(rung))
     meters = measure(workload)
     charged = meters.charged
     fit = steps_within(rung.budget_flops, recipe, charged)
@@ -184,7 +184,8 @@ def _work_out(rung: Rung, recipe: Recipe, chip_counts: Sequence[int]) -> RungCos
     traced = meters.traced
     tokens = tokens_trained(recipe, steps)
     trained_on = recipe.training_data or rung.training_data
-    available = DATASET_TOKENS.get(trained_on) if isinstance(trained_on, str) else None
+    # The sets' sizes are in tokens of the rung's tokenizer.
+    available = DATASET_TOKENS.get(trained_on) if isinstance(trained_on, str) and not recipe.tokenizer else None
     memory: dict[str, dict[str, int]] = {}
     problems: dict[str, str] = {}
     for count, estimate in estimate_memories(workload, chip_counts).items():

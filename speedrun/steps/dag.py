@@ -87,7 +87,14 @@ def build_dag(
     recipe = loaded.recipe(rung) if recipe is None else recipe
     evaluation = "" if evaluation == rung.evaluation_data else evaluation
     downloads = project.work / "downloads"
-    data = rung_data(rung, recipe.training_data, downloads=downloads, corpus=corpus, evaluation=evaluation)
+    data = rung_data(
+        rung,
+        recipe.training_data,
+        tokenizer=recipe.tokenizer or None,
+        downloads=downloads,
+        corpus=corpus,
+        evaluation=evaluation,
+    )
     levanter_key = USER_LEVANTER_KEY if corpus else f"eval/{evaluation}/bpb" if evaluation else rung.levanter_key
     flops_per_token = charged_flops_per_token(recipe, data.vocab_size)
     recipe = with_steps(recipe, rung, flops_per_token)

@@ -22,7 +22,7 @@ from speedrun.steps.derived import chosen, filtered
 from speedrun.steps.hub import downloaded, downloaded_cache
 from speedrun.steps.tokenizer import byte_level_bpe
 from speedrun.steps.version import STEP_VERSION
-from speedrun.training_data import Documents, Filtered, Mixture, TrainingData, handles_in, names_in, parts_of
+from speedrun.training_data import Documents, Filtered, Mixture, Tokenizer, TrainingData, handles_in, names_in, parts_of
 
 EVALUATION_NAMES = {*EVALUATION_SETS, *(rung.evaluation_data for rung in LADDER.values())}
 
@@ -81,9 +81,11 @@ class RungData:
 
 @dataclass(frozen=True)
 class _Ladder:
-    """What all training sets of a ladder share: tokenizer and evaluation. ``corpus`` is the micro rungs'."""
+    """What all training sets of a run share: tokenizer and evaluation. ``corpus`` is the micro rungs'."""
 
     tokenizer: ArtifactStep[Artifact]
+    label: str
+    """The tokenizer in the names of the token sets that are made with it."""
     held_out: ArtifactStep[TokenizedCache]
     texts: ArtifactStep[Artifact]
     texts_glob: str
@@ -92,7 +94,13 @@ class _Ladder:
 
 
 def rung_data(
-    rung: Rung, training_data: TrainingData, *, downloads: Path, corpus: str | None = None, evaluation: str = ""
+    rung: Rung,
+    training_data: TrainingData,
+    *,
+    downloads: Path,
+    tokenizer: Tokenizer | None = None,
+    corpus: str | None = None,
+    evaluation: str = "",
 ) -> RungData:
     """The data of a run.
 
@@ -100,25 +108,27 @@ def rung_data(
         rung: fixes the evaluation.
         training_data: what the recipe trains on, or "" for the rung's own.
         downloads: folder for files fetched from a package index.
+        tokenizer: the recipe's own; the rung's by default.
         corpus: a user's own files, which take the place of both training and evaluation data.
         evaluation: name of a set that takes the place of the rung's evaluation, off the board.
 
     Raises:
         UnknownNameError: for training data that the rung's ladder does not have.
-        SpeedrunError: for training data that is an evaluation set.
+        SpeedrunError: for training data that is an evaluation set, and for a tokenizer that cannot be made there.
     """
     _refuse_evaluation(training_data)
+    own_data = rung.training_data
     if corpus is not None:
-        ladder = _small_ladder(user_corpus(corpus), rung.vocab_size)
+        ladder = _small_ladder(user_corpus(corpus), tokenizer or Tokenizer(rung.vocab_size))
         parts = [_whole_corpus(ladder, 1.0)]
     else:
-        is_micro = rung.is_micro
-        ladder = (
-            _small_ladder(wiki_summaries(downloads), rung.vocab_size)
-            if is_micro
-            else _standard_ladder(evaluation or rung.evaluation_data)
-        )
-        parts = [_part(ladder, rung, what, weight) for what, weight in parts_of(training_data or rung.training_data)]
+        if rung.is_micro:
+            ladder = _small_ladder(wiki_summaries(downloads), tokenizer or Tokenizer(rung.vocab_size))
+        else:
+            ladder = _standard_ladder(evaluation or rung.evaluation_data, tokenizer)
+            # Token sets that are there already were made with the rung's tokenizer.
+            own_data = rung.training_data if tokenizer is None else FINEWEB_EDU_100B.name
+        parts = [_part(ladder, rung, what, weight) for what, weight in parts_of(training_data or own_data)]
     named = [part.train.name for part in parts]
     if len(set(named)) < len(named):
         raise SpeedrunError(f"a mixture names {max(named, key=named.count)} twice: add its weights")
@@ -126,13 +136,13 @@ def rung_data(
     has_name = corpus is not None or (not is_mixture and any(True for _ in names_in(training_data)))
     sources = (*(source for part in parts for source in part.sources), *ladder.sources)
     return RungData(
-        name=first.name if has_name else rung.training_data,
+        name=first.name if has_name else own_data,
         train=first.train,
         held_out=ladder.held_out,
         texts=ladder.texts,
         texts_glob=ladder.texts_glob,
         tokenizer=ladder.tokenizer,
-        vocab_size=rung.vocab_size,
+        vocab_size=tokenizer.vocab_size if tokenizer else rung.vocab_size,
         chosen=None if is_mixture or first.documents is ladder.corpus else first.documents,
         sources=tuple({source.name: (source, step) for source, step in sources}.values()),
         mixture=tuple(parts) if is_mixture else (),
@@ -157,22 +167,36 @@ def _reads(step: ArtifactStep, repo_id: str) -> bool:
     return repo_id in step.fingerprint_payload() or any(_reads(dep, repo_id) for dep in step.deps)
 
 
-def _small_ladder(corpus: ArtifactStep[Artifact], vocab_size: int) -> _Ladder:
-    """A small corpus with a tokenizer of its own: everything is made here, from its documents."""
-    tokenizer = byte_level_bpe(corpus, vocab_size)
-    stem = tokenizer.name.removeprefix("tokenizer/")
-    held_out = _tokenized(f"tokenized/{stem}/heldout", corpus, "heldout.jsonl.gz", tokenizer, held_out=True)
-    return _Ladder(tokenizer, held_out, corpus, "heldout.jsonl.gz", corpus)
+def _small_ladder(corpus: ArtifactStep[Artifact], tokenizer: Tokenizer) -> _Ladder:
+    """A small corpus: its tokenizer too is made here, from its documents, unless there is another."""
+    made = tokenizer.step or byte_level_bpe(corpus, tokenizer.vocab_size)
+    label = _short_name(tokenizer.step) if tokenizer.step else f"bpe{tokenizer.vocab_size}"
+    name = f"tokenized/{corpus.name.removeprefix('corpus/')}-{label}/heldout"
+    held_out = _tokenized(name, corpus, "heldout.jsonl.gz", made, held_out=True)
+    return _Ladder(made, label, held_out, corpus, "heldout.jsonl.gz", corpus)
 
 
-def _standard_ladder(evaluation: str) -> _Ladder:
-    """Tokenizer and evaluation from the model hub."""
+def _standard_ladder(evaluation: str, own: Tokenizer | None) -> _Ladder:
+    """Evaluation from the model hub, and the tokenizer too unless the recipe has one of its own."""
     if evaluation not in EVALUATION_SETS:
         raise UnknownNameError("evaluation set", evaluation, EVALUATION_SETS)
+    if own is not None and own.step is None:
+        raise SpeedrunError(
+            f"a tokenizer of {own.vocab_size:,} ids is trained at the micro rungs only: at the others give a handle, "
+            "Tokenizer(vocab_size, step), that leaves its tokenizer.json"
+        )
     scored = EVALUATION_SETS[evaluation]
-    tokenizer, texts, glob = downloaded(MARIN_TOKENIZER), downloaded(scored), scored.files[0]
-    held_out = _tokenized(f"tokenized/{scored.name}/marin-tokenizer", texts, glob, tokenizer, held_out=True)
-    return _Ladder(tokenizer, held_out, texts, glob, None, ((scored, texts), (MARIN_TOKENIZER, tokenizer)))
+    made = downloaded(MARIN_TOKENIZER) if own is None or own.step is None else own.step
+    label = "marin-tokenizer" if own is None else _short_name(made)
+    texts, glob = downloaded(scored), scored.files[0]
+    held_out = _tokenized(f"tokenized/{scored.name}/{label}", texts, glob, made, held_out=True)
+    sources = ((scored, texts), *([(MARIN_TOKENIZER, made)] if own is None else []))
+    return _Ladder(made, label, held_out, texts, glob, None, sources)
+
+
+def _short_name(tokenizer: ArtifactStep[Artifact]) -> str:
+    """A tokenizer's handle in the name of a token set: two with one name and other contents don't share one."""
+    return f"{tokenizer.name.rpartition('/')[2]}-{tokenizer.fingerprint()[:8]}"
 
 
 def _part(ladder: _Ladder, rung: Rung, what: Any, weight: float) -> Part:
@@ -199,15 +223,20 @@ def _named_part(ladder: _Ladder, rung: Rung, name: str, weight: float) -> Part:
     if name in CHOICES:
         assert ladder.corpus is not None
         documents = chosen(name, ladder.corpus, CHOICES[name])
-        return Part(name, weight, _tokens_of(ladder, documents, "train.jsonl.gz", rung.vocab_size), documents)
+        return Part(name, weight, _tokens_of(ladder, documents, "train.jsonl.gz"), documents)
     if rung.is_micro:
         return _whole_corpus(ladder, weight)
     source = TRAINING_SETS[name]
     if source == FINEWEB_EDU_100B:
         # The largest rung trains on more than the pretokenized samples hold.
         raw = downloaded(source)
-        tokens = _tokenized(f"tokenized/{source.name}/marin-tokenizer", raw, source.files[0], ladder.tokenizer)
+        tokens = _tokenized(f"tokenized/{source.name}/{ladder.label}", raw, source.files[0], ladder.tokenizer)
         return Part(name, weight, tokens, None, ((source, raw),))
+    if ladder.tokenizer.name != MARIN_TOKENIZER.step:
+        raise SpeedrunError(
+            f"{name} holds tokens of {MARIN_TOKENIZER.repo_id}, and the recipe has a tokenizer of its own: train on "
+            f"{FINEWEB_EDU_100B.name}, or on documents of a handle"
+        )
     cache = downloaded_cache(source, ladder.tokenizer)
     return Part(name, weight, cache, None, ((source, cache),))
 
@@ -215,8 +244,7 @@ def _named_part(ladder: _Ladder, rung: Rung, name: str, weight: float) -> Part:
 def _whole_corpus(ladder: _Ladder, weight: float) -> Part:
     corpus = ladder.corpus
     assert corpus is not None
-    stem = ladder.tokenizer.name.removeprefix("tokenizer/")
-    tokens = _tokenized(f"tokenized/{stem}/train", corpus, "train.jsonl.gz", ladder.tokenizer)
+    tokens = _tokens_of(ladder, corpus, "train.jsonl.gz")
     return Part(corpus.name.removeprefix("corpus/"), weight, tokens, corpus)
 
 
@@ -237,16 +265,13 @@ def _filtered_part(ladder: _Ladder, rung: Rung, what: Filtered, weight: float) -
                 f"{name} holds tokens, and a filter needs text: take {FINEWEB_EDU_100B.name}, or documents of a handle"
             )
     kept = filtered(name.replace("/", "-"), raw, files, what.keep)
-    return Part(name, weight, _tokens_of(ladder, kept, "*.jsonl.gz", rung.vocab_size), kept, sources)
+    return Part(name, weight, _tokens_of(ladder, kept, "*.jsonl.gz"), kept, sources)
 
 
-def _tokens_of(
-    ladder: _Ladder, documents: ArtifactStep[Artifact], files: str, vocab_size: int | None = None
-) -> ArtifactStep[TokenizedCache]:
-    """Training documents, tokenized with the ladder's tokenizer."""
-    stem = documents.name.removeprefix("corpus/")
-    stem += f"-bpe{vocab_size}" if ladder.corpus is not None and vocab_size else ""
-    return _tokenized(f"tokenized/{stem}/train", documents, files, ladder.tokenizer)
+def _tokens_of(ladder: _Ladder, documents: ArtifactStep[Artifact], files: str) -> ArtifactStep[TokenizedCache]:
+    """Training documents, tokenized with the run's tokenizer."""
+    name = f"tokenized/{documents.name.removeprefix('corpus/')}-{ladder.label}/train"
+    return _tokenized(name, documents, files, ladder.tokenizer)
 
 
 def _tokenized(

@@ -63,6 +63,8 @@ class TrainJob:
     steps: int
     name: str
     """What the job is called where it runs."""
+    vocab_size: int | None
+    """Ids that the recipe says its own tokenizer has; None where it uses the rung's."""
 
 
 def train_step(
@@ -94,7 +96,8 @@ def train_step(
             adapter=NoAdaptorConfig(),
         )
         pod = TrainLmOnPodConfig(levanter_config, where.resources, ctx.output_path)
-        return TrainJob(pod, recipe.steps, f"train-{run_id}")
+        said = recipe.tokenizer.vocab_size if recipe.tokenizer else None
+        return TrainJob(pod, recipe.steps, f"train-{run_id}", said)
 
     return ArtifactStep(
         name=name,
@@ -161,8 +164,15 @@ def _dispatch(job: TrainJob) -> None:
 def _train(job: TrainJob) -> None:
     assert job.pod.output_path is not None
     _refuse_to_begin_again(job.pod.output_path)
-    tokenizer = job.pod.train_config.data.tokenizer
-    check_tokenizer(load_tokenizer(tokenizer), tokenizer)
+    path = job.pod.train_config.data.tokenizer
+    tokenizer = load_tokenizer(path)
+    check_tokenizer(tokenizer, path)
+    if job.vocab_size is not None and len(tokenizer) != job.vocab_size:
+        raise SpeedrunError(
+            f"the recipe says that its tokenizer has {job.vocab_size:,} ids, and {path} has {len(tokenizer):,}: its "
+            "FLOPs would be counted wrong. Say Tokenizer("
+            f"vocab_size={len(tokenizer)}, ...)"
+        )
     try:
         run_levanter_train_lm(job.pod)
     except StepLogError as error:
@@ -205,10 +215,11 @@ def data_config(ctx: StepContext, data: RungData, levanter_key: str) -> LmDataCo
     config = mixture(ctx, {}, validation=[data.held_out])
     name = levanter_key.removeprefix("eval/").removesuffix("/bpb")
     training = {step.name: (ctx.resolved(step), weight) for step, weight in data.weights.items()}
+    same = {config.tokenizer, *([MARIN_TOKENIZER.repo_id] if data.tokenizer.name == MARIN_TOKENIZER.step else [])}
     for step, (cache, _) in training.items():
-        if cache.tokenizer not in (config.tokenizer, MARIN_TOKENIZER.repo_id):
+        if cache.tokenizer not in same:
             raise SpeedrunError(
-                f"{step} was made with the tokenizer {cache.tokenizer}, and this rung has another: a mixture's token "
+                f"{step} was made with the tokenizer {cache.tokenizer}, and this run has another: a mixture's token "
                 "sets share one. Give its documents instead, which are tokenized here"
             )
     return dataclasses.replace(

@@ -164,7 +164,7 @@ def _traces(recipe: Recipe, rung: Rung) -> tuple[State, str]:
     from speedrun.cost import abstract
     from speedrun.cost.workload import workload_of
 
-    workload = workload_of(recipe, rung.vocab_size)
+    workload = workload_of(recipe, recipe.vocab_size(rung))
     devices = jax.devices()[:DEVICES]
     with abstract.trainer_for(workload, devices) as trainer:
         state, batch = abstract.abstract_state(trainer, workload), abstract.abstract_batch(workload, chips=len(devices))
@@ -180,7 +180,7 @@ def _counts(recipe: Recipe, rung: Rung, check: RungCheck) -> tuple[State, str]:
     from speedrun.cost.meters import measure
     from speedrun.cost.workload import workload_of
 
-    meters = measure(workload_of(recipe, rung.vocab_size))
+    meters = measure(workload_of(recipe, recipe.vocab_size(rung)))
     check.forward_flops_per_token = meters.charged
     text = f"{meters.charged / 1e6:,.2f} M forward FLOPs a token, by the {meters.charged_by}"
     if meters.traced.cannot_train:
@@ -204,7 +204,7 @@ def _covers(recipe: Recipe, rung: Rung, check: RungCheck) -> tuple[State, str]:
     from speedrun.cost.groups import matrices_left_out, optimizer_groups
     from speedrun.cost.workload import workload_of
 
-    groups = optimizer_groups(workload_of(recipe, rung.vocab_size))
+    groups = optimizer_groups(workload_of(recipe, recipe.vocab_size(rung)))
     check.groups = [GroupRow(g.path, g.shape, g.count, g.group) for g in groups]
     names = sorted({parameter.group for parameter in groups})
     if names == [type(recipe.optimizer).__name__]:
@@ -225,7 +225,7 @@ def _attends(recipe: Recipe, rung: Rung) -> tuple[State, str]:
     from speedrun.cost.conventions import linear_layers
     from speedrun.cost.workload import workload_of
 
-    workload = workload_of(recipe, rung.vocab_size)
+    workload = workload_of(recipe, recipe.vocab_size(rung))
     spans = probe_attention(workload)
     if spans.sees_the_future:
         return "failed", "a position depends on a later one: the model sees what it is to predict"
@@ -246,6 +246,6 @@ def _finite(recipe: Recipe, rung: Rung) -> tuple[State, str]:
     import jax
     import jax.numpy as jnp
 
-    model = recipe.model.build(hax.Axis("vocab", rung.vocab_size), key=jax.random.PRNGKey(0))
+    model = recipe.model.build(hax.Axis("vocab", recipe.vocab_size(rung)), key=jax.random.PRNGKey(0))
     bad = sum(not bool(jnp.isfinite(leaf).all()) for leaf in jax.tree.leaves(eqx.filter(model, eqx.is_inexact_array)))
     return ("failed", f"{bad} arrays are not finite at initialisation") if bad else ("passed", "")

@@ -85,8 +85,11 @@ def training_data(info: RunInfo) -> str:
 
 
 def tokenizer(info: RunInfo) -> tuple[str, TokenizerFacts | None]:
-    """(name of the tokenizer that the recipe names, or its data's; what is known of it)."""
+    """(name of the recipe's tokenizer, or of its data's; what is known of it)."""
     named = info.train_config.get("tokenizer")
+    if isinstance(named, dict):
+        ids = whole(named.get("vocab_size"))
+        return "a tokenizer of its own", None if ids is None or ids <= 0 else TokenizerFacts(vocab_size=ids)
     name = named if isinstance(named, str) and named else TOKENIZER_OF_DATA.get(training_data(info), "")
     return name, TOKENIZERS.get(name)
 

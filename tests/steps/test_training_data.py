@@ -1,4 +1,4 @@
-"""Filters and mixtures as steps: what is kept and counted, what is refused, what tells two recipes apart."""
+"""Filters, mixtures and tokenizers of its own: what is kept and counted, what is refused, what tells recipes apart."""
 
 import gzip
 import json
@@ -12,7 +12,7 @@ from marin.execution.artifact import Artifact
 from marin.execution.lazy import ArtifactStep
 from marin.experiment.data import hf_download, tokenized
 
-from speedrun import Documents, Filtered, Mixture, reference
+from speedrun import Documents, Filtered, Mixture, Tokenizer, reference
 from speedrun.errors import SpeedrunError, UnknownNameError
 from speedrun.identity import recipe_fingerprint, texts_digest
 from speedrun.ladder import LADDER
@@ -150,7 +150,7 @@ def test_a_mixture_trains_on_its_parts_by_weight_and_keeps_tokenizer_and_evaluat
     by_name = {step.name.split("-filtered")[0]: weight for step, weight in mixed.weights.items()}
     assert by_name == {
         "tokenized/fineweb_edu_10b/marin-tokenizer": 6,
-        "tokenized/raw/code/train": 3,
+        "tokenized/raw/code-marin-tokenizer/train": 3,
         "tokenized/math": 1,
         "tokenized/fineweb_edu_100b": 2,
     }
@@ -161,7 +161,7 @@ def test_a_mixture_trains_on_its_parts_by_weight_and_keeps_tokenizer_and_evaluat
         "paloma_c4_en",
         "marin_tokenizer",
     }
-    assert {step.name for step in mixed.deps} >= {"tokenized/math", "tokenized/raw/code/train"}
+    assert {step.name for step in mixed.deps} >= {"tokenized/math", "tokenized/raw/code-marin-tokenizer/train"}
 
 
 def test_recipes_with_other_data_are_told_apart() -> None:
@@ -186,22 +186,83 @@ def test_recipes_with_other_data_are_told_apart() -> None:
     assert again == fingerprints[6]
 
 
+def with_tokenizer(rung: Any, tokenizer: Tokenizer, training_data: Any = "") -> RungData:
+    return rung_data(rung, training_data, downloads=Path("nowhere"), tokenizer=tokenizer)
+
+
+def tokenizer_step(content: str) -> ArtifactStep[Artifact]:
+    return ArtifactStep(
+        name="tokenizer/mine",
+        version="2026.11.30",
+        artifact_type=Artifact,
+        run=lambda config: None,
+        build_config=lambda ctx: {"content": content},
+    )
+
+
+def test_a_tokenizer_of_its_own_makes_other_token_sets_and_the_same_evaluation() -> None:
+    plain, own = data_of(MICRO, ""), with_tokenizer(MICRO, Tokenizer(4096))
+    assert (own.vocab_size, own.tokenizer.name) == (4096, "tokenizer/wiki_summaries-bpe4096")
+    assert (own.train.name, own.held_out.name) == (
+        "tokenized/wiki_summaries-bpe4096/train",
+        "tokenized/wiki_summaries-bpe4096/heldout",
+    )
+    assert (own.texts.name, own.texts_glob, own.name) == (plain.texts.name, plain.texts_glob, plain.name)
+    one, two = (with_tokenizer(MICRO, Tokenizer(4096, tokenizer_step(text))) for text in ("one", "two"))
+    assert len({data.train.name for data in (plain, own, one, two)}) == 4
+    assert len({data.held_out.name for data in (plain, own, one, two)}) == 4
+
+
+def test_a_standard_rung_with_a_tokenizer_of_its_own_trains_on_text() -> None:
+    own = with_tokenizer(STANDARD, Tokenizer(50_000, tokenizer_step("one")))
+    assert own.name == "fineweb_edu_100b"
+    assert {source.name for source, _ in own.sources} == {"fineweb_edu_100b", "paloma_c4_en"}
+    assert own.tokenizer.name == "tokenizer/mine"
+    with pytest.raises(SpeedrunError, match="fineweb_edu_10b holds tokens of marin-community/marin-tokenizer"):
+        with_tokenizer(STANDARD, Tokenizer(50_000, tokenizer_step("one")), "fineweb_edu_10b")
+    with pytest.raises(SpeedrunError, match="trained at the micro rungs only"):
+        with_tokenizer(STANDARD, Tokenizer(50_000))
+    with pytest.raises(SpeedrunError, match="256 bytes and two special tokens make 258"):
+        Tokenizer(257)
+
+
+def test_a_tokenizer_of_its_own_changes_what_a_step_costs() -> None:
+    base = reference.recipe(MICRO)
+    own = base.replace(tokenizer=Tokenizer(4096))
+    assert (base.vocab_size(MICRO), own.vocab_size(MICRO)) == (2048, 4096)
+    others = [base, own, base.replace(tokenizer=Tokenizer(4096, tokenizer_step("one")))]
+    others.append(base.replace(tokenizer=Tokenizer(4096, tokenizer_step("two"))))
+    assert len({recipe_fingerprint(recipe) for recipe in others}) == 4
+
+
 CANDIDATE = """
-from speedrun import Author, Candidate, Filtered, Mixture, Recipe, Rung, reference
+from marin.execution.artifact import Artifact
+from marin.execution.lazy import ArtifactStep
+
+from speedrun import Author, Candidate, Filtered, Mixture, Recipe, Rung, Tokenizer, reference
+from speedrun.steps.tokenizer import train_bpe, write_tokenizer
 
 def is_long(document):
     return len(document["text"]) >= 400
 
+def make(config):
+    write_tokenizer(train_bpe(["nothing but bytes"], 258), config["folder"])
+
+BYTES = ArtifactStep(
+    name="tokenizer/bytes", version="2026.11.30", artifact_type=Artifact, run=make,
+    build_config=lambda ctx: {"folder": ctx.output_path},
+)
+
 def recipe(rung: Rung) -> Recipe:
     data = Mixture([(Filtered("wiki_summaries", is_long), 3), ("wiki_summaries_topics", 1)])
-    return reference.recipe(rung).replace(training_data=data, steps=8)
+    return reference.recipe(rung).replace(training_data=data, tokenizer=Tokenizer(258, BYTES), steps=8)
 
 CANDIDATE = Candidate(name="mixed", authors=[Author("A")], hypothesis="H.", recipe=recipe, rungs=["micro_1"])
 """
 
 
 @pytest.mark.slow
-def test_a_candidates_own_filter_and_mixture_train_and_are_on_record(new_project) -> None:
+def test_a_candidates_own_filter_mixture_and_tokenizer_train_and_are_on_record(new_project) -> None:
     cli: Cli = new_project("mixed")
     (cli.root / "executor_steps" / "mixed.py").write_text(CANDIDATE)
     (record,) = cli.json("run", "mixed", "--rung", "micro_1")
@@ -216,5 +277,19 @@ def test_a_candidates_own_filter_and_mixture_train_and_are_on_record(new_project
     assert 0.2 < first["filter"]["kept_share_of_documents"] < 0.9
     assert record["contamination"]["training_documents"] == first["train_documents"] + second["train_documents"]
     assert record["evaluation"]["documents"] == 1004
+    # Without a single merge each byte is a token.
+    assert record["evaluation"]["tokens"] == record["evaluation"]["bytes"] == 493_271
+    # micro_1 has 252,144 parameters with 2,048 rows in each of two embeddings of width 48.
+    assert record["model_size"] == 252_144 - 2 * 48 * (2048 - 258)
     said = cli("validate", ok=False).stdout
     assert "training-texts" not in said and "training_data" not in said
+
+
+@pytest.mark.slow
+def test_a_tokenizer_with_another_number_of_ids_than_was_said_is_not_trained_with(new_project) -> None:
+    cli: Cli = new_project("liar")
+    (cli.root / "executor_steps" / "mixed.py").write_text(CANDIDATE.replace("Tokenizer(258", "Tokenizer(300"))
+    done = cli("run", "mixed", "--rung", "micro_1", ok=False)
+    assert done.returncode == 2
+    assert "its tokenizer has 300 ids" in done.stdout + done.stderr
+    assert "has 258" in done.stdout + done.stderr
