@@ -6,7 +6,7 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -93,6 +93,23 @@ def project(tmp_path: Path) -> Cli:
 def new_project(tmp_path: Path, downloads: Path) -> Callable[[str], Cli]:
     """Makes fresh projects that can train."""
     return lambda name: make_project(tmp_path / name, downloads)
+
+
+@pytest.fixture(scope="session")
+def s3() -> Iterator[dict[str, str]]:
+    """The environment in which s3:// is a server on this machine, that speaks the real interface."""
+    from moto.server import ThreadedMotoServer
+
+    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+    server.start()
+    host, port = server.get_host_and_port()
+    yield {
+        "AWS_ENDPOINT_URL": f"http://{host}:{port}",
+        "AWS_ACCESS_KEY_ID": "a-key-for-moto",
+        "AWS_SECRET_ACCESS_KEY": "a-secret-for-moto",
+        "AWS_DEFAULT_REGION": "us-east-1",
+    }
+    server.stop()
 
 
 @pytest.fixture(scope="session")

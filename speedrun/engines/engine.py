@@ -84,11 +84,13 @@ class Build:
 
     def __init__(self, engine: Engine, goals: "Sequence[ArtifactStep[Artifact]]"):
         from speedrun.engines.locks import name_holders
+        from speedrun.storage import find_buckets_by_path
 
         self._engine, self._goals = engine, goals
         self.error: BaseException | None = None
         """What went wrong, once ``wait`` has said that it is over."""
         name_holders()
+        find_buckets_by_path()
         self._thread = threading.Thread(target=self._run, name="speedrun-engine", daemon=True)
         self._thread.start()
 

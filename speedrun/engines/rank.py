@@ -149,8 +149,11 @@ def versions() -> dict[str, str]:
 def _prepare(place: Place) -> None:
     from rigging.log_setup import configure_logging
 
+    from speedrun.storage import find_buckets_by_path
+
     # Otherwise what the step says at level INFO is lost.
     configure_logging()
+    find_buckets_by_path()
     if place.coordinator is not None:
         os.environ |= {
             _COORDINATOR: place.coordinator,

@@ -14,9 +14,10 @@ import sys
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import jax
+from levanter.checkpoint import Checkpointer, CheckpointerConfig
 from levanter.tracker.tracker import NoopTracker, Tracker, TrackerConfig
 from rigging.filesystem.storage_path import StoragePath, prefix_join
 
@@ -25,7 +26,7 @@ from speedrun.records.schema import utc_now
 from speedrun.records.steps import ATTEMPT_VARIABLE, STEP_LOG_FOLDER, attempt_file, attempt_numbers
 
 REMOTE_FLUSH_SECONDS = 15.0
-"""Objects in a bucket cannot be appended to; they are written anew, at most this often."""
+"""Objects in a bucket cannot be appended to; they are written anew, about this often, and with each checkpoint."""
 
 
 class StepLogError(BaseException):
@@ -49,6 +50,7 @@ class StepLogTracker(Tracker):
         self._pending_step: int | None = None
         self._remote_lines: list[str] = []
         self._flushed_at = time.monotonic()
+        self._saved_at_flush = LoggedCheckpointerConfig.saved
         StoragePath(folder).mkdirs()
         told = json.loads(os.environ.get(ATTEMPT_VARIABLE, "{}"))
         self._began = told.get("began", time.time())
@@ -99,7 +101,8 @@ class StepLogTracker(Tracker):
         try:
             if self._is_remote:
                 self._remote_lines.append(line)
-                if time.monotonic() - self._flushed_at > REMOTE_FLUSH_SECONDS:
+                has_checkpoint = LoggedCheckpointerConfig.saved > self._saved_at_flush
+                if has_checkpoint or time.monotonic() - self._flushed_at > REMOTE_FLUSH_SECONDS:
                     self._flush_remote()
             else:
                 # Opened for each line: nothing is buffered in this process when it is killed.
@@ -111,6 +114,30 @@ class StepLogTracker(Tracker):
     def _flush_remote(self) -> None:
         StoragePath(self._path).write_text("".join(self._remote_lines))
         self._flushed_at = time.monotonic()
+        self._saved_at_flush = LoggedCheckpointerConfig.saved
+
+
+@dataclass
+class LoggedCheckpointerConfig(CheckpointerConfig):
+    """Levanter's checkpoints, none of which is ahead of the step log for long.
+
+    A run that resumes from a checkpoint does not train its steps again: what the log had not kept of them would be
+    lost for good. Levanter begins a checkpoint just before the line of its step is written.
+    """
+
+    saved: ClassVar[int] = 0
+    """Checkpoints that this process has begun to write."""
+
+    def create(self, run_id: Any) -> Checkpointer:
+        checkpointer = super().create(run_id)
+        save = checkpointer.save_checkpoint
+
+        def save_and_count(*args: Any, **more: Any) -> None:
+            save(*args, **more)
+            LoggedCheckpointerConfig.saved += 1
+
+        checkpointer.save_checkpoint = save_and_count  # type: ignore[method-assign]
+        return checkpointer
 
 
 @TrackerConfig.register_subclass("speedrun_step_log")

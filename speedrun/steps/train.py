@@ -10,7 +10,7 @@ from typing import Any
 import jmp
 from fray.types import ResourceConfig
 from levanter.adaptor import NoAdaptorConfig
-from levanter.checkpoint import CheckpointerConfig, discover_latest_checkpoint
+from levanter.checkpoint import discover_latest_checkpoint
 from levanter.data.text.datasets import LmDataConfig
 from levanter.main.train_lm import TrainLmConfig
 from levanter.models.lm_model import LmConfig
@@ -36,7 +36,7 @@ from speedrun.identity import canonical
 from speedrun.records.steps import checkpoint_told, read_step_log
 from speedrun.sources import MARIN_TOKENIZER
 from speedrun.steps.data import RungData
-from speedrun.steps.step_log import StepLogConfig, StepLogError
+from speedrun.steps.step_log import LoggedCheckpointerConfig, StepLogConfig, StepLogError
 from speedrun.steps.version import STEP_VERSION
 
 LEVANTER_EVALUATION_BATCH = 32
@@ -124,7 +124,7 @@ def trainer_config(recipe: Recipe, place: TrainPlace, *, seed: int, run_id: str,
         num_train_steps=recipe.steps,
         # Levanter evaluates once more at the end in any case; a score before that is not asked for.
         steps_per_eval=recipe.steps + 1,
-        checkpointer=CheckpointerConfig(save_interval=place.checkpoint_every, keep=[]),
+        checkpointer=LoggedCheckpointerConfig(save_interval=place.checkpoint_every, keep=[]),
         mesh=training_mesh(),
         allow_nondivisible_batch_size=True,
         log_dir=place.log_folder,

@@ -3,7 +3,6 @@
 import gzip
 import io
 import json
-from collections.abc import Iterator
 from pathlib import Path
 
 import pyarrow
@@ -81,30 +80,14 @@ def test_a_corpus_is_known_by_its_documents_not_by_its_place(tmp_path: Path) -> 
     assert corpus_digest(str(tmp_path / "one")) != corpus_digest(str(tmp_path / "two"))
 
 
-@pytest.fixture
-def bucket() -> Iterator[str]:
-    """The address of an S3 bucket on this machine."""
-    from moto.server import ThreadedMotoServer
-
-    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
-    server.start()
-    host, port = server.get_host_and_port()
-    try:
-        yield f"http://{host}:{port}"
-    finally:
-        server.stop()
-
-
 @pytest.mark.parametrize("kind", ["memory", "file", "s3"])
 def test_files_are_read_from_any_storage(
     kind: str, tmp_path: Path, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     root = {"memory": "memory://texts", "file": f"file://{tmp_path}", "s3": "s3://texts"}[kind]
     if kind == "s3":
-        monkeypatch.setenv("AWS_ENDPOINT_URL", request.getfixturevalue("bucket"))
-        monkeypatch.setenv("AWS_ACCESS_KEY_ID", "key")
-        monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "secret")
-        monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
+        for name, value in request.getfixturevalue("s3").items():
+            monkeypatch.setenv(name, value)
     fs, path = url_to_fs(root, use_listings_cache=False)
     for folder in ("a", "b"):
         fs.makedirs(f"{path}/{folder}", exist_ok=True)
