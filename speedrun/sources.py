@@ -140,5 +140,5 @@ C4_EN_PROXY = HubSource(
 
 TRAINING_SETS = {source.name: source for source in (FINEWEB_EDU_10B, FINEWEB_EDU_10M, FINEWEB_EDU_100B)}
 """What recipes of the standard rungs can train on."""
-EVALUATION_SETS = {source.name: source for source in (paloma("c4_en"), C4_EN_PROXY)}
-"""What the standard rungs are scored on: the board's set, and an open one that is never compared with it."""
+EVALUATION_SETS = {source.name: source for source in (*map(paloma, PALOMA_SUBSETS), C4_EN_PROXY)}
+"""What the standard rungs can be scored on: the board's set, paloma_c4_en, and others, never compared with it."""

@@ -30,8 +30,9 @@ def command(engine: "EngineName | None", ray_address: str | None, as_json: bool,
     """Score the finished checkpoints of candidate NAME again, and rewrite their records.
 
     Nothing is trained: a new protocol, or a new probe, costs an evaluation. Without --rung, all runs that
-    results/NAME holds; with it, the seeds that are named, as in `speedrun run`. Exits with 1 when a checkpoint
-    is not in this project's store.
+    results/NAME holds; with it, the seeds that are named, as in `speedrun run`. With --evaluation the scores on
+    another set go into the work folder, and the records stay as they are. Exits with 1 when a checkpoint is not
+    in this project's store.
     """
     project = find_project()
     where = engine_asked(engine, ray_address)
@@ -40,7 +41,7 @@ def command(engine: "EngineName | None", ray_address: str | None, as_json: bool,
     missing: list[str] = []
 
     def finished(engine: "Engine") -> "list[RunDag]":
-        dags = [dag for ask in runs for dag in build_dags(project, on_engine(ask, engine))]
+        dags = [dag for ask in runs for dag in _dags(project, on_engine(ask, engine))]
         here = [dag for dag in dags if _is_trained(dag)]
         missing.extend(_name(dag) for dag in dags if dag not in here)
         before.update({dag.identity.key: _on_record(project, dag) for dag in here})
@@ -62,6 +63,15 @@ def command(engine: "EngineName | None", ray_address: str | None, as_json: bool,
     else:
         _print_differences(published, before)
     sys.exit(1 if missing else 0)
+
+
+def _dags(project: Project, ask: Asked) -> "list[RunDag]":
+    dags = build_dags(project, ask)
+    if not ask.evaluation:
+        return dags
+    # What was trained for the board can be scored on any set, what was trained as a trial only on the trial's.
+    of_board = build_dags(project, dataclasses.replace(ask, only_scored=True))
+    return [trial if _is_trained(trial) else ours for trial, ours in zip(dags, of_board, strict=True)]
 
 
 def _meant(project: Project, options: dict[str, Any]) -> Iterator[Asked]:
@@ -118,7 +128,7 @@ def _name(dag: "RunDag") -> str:
 
 
 def _print_differences(published: "Sequence[Published]", before: "dict[str, RunInfo | None]") -> None:
-    table = Table("rung", "seed", "bits/byte before", "now", "difference", "probes")
+    table = Table("rung", "seed", "scored on", "bits/byte before", "now", "difference", "probes")
     for item in published:
         info, earlier = item.info, before[item.info.run_key]
         probes = f"{sum(probe.passed for probe in info.evaluation.probes)} passed"
@@ -126,5 +136,5 @@ def _print_differences(published: "Sequence[Published]", before: "dict[str, RunI
         if earlier is not None:
             difference = info.bits_per_byte - earlier.bits_per_byte
             known = (f"{earlier.bits_per_byte:.6f}", f"{info.bits_per_byte:.6f}", f"{difference:+.1e}")
-        table.add_row(info.rung, str(info.seed), *known, probes)
+        table.add_row(info.rung, str(info.seed), info.evaluation_data or "the rung's set", *known, probes)
     Console().print(table)

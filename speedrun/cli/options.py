@@ -36,6 +36,8 @@ class Asked:
     """CPUs to ask a cluster for; Marin's default if None."""
     evaluation: str = ""
     """Name of an evaluation set that takes the place of the rung's; empty for the rung's own."""
+    only_scored: bool = False
+    """Whether ``evaluation`` scores a run that was trained for the board, instead of one that is trained for it."""
     with_baseline: bool = False
     """Whether the candidate's baseline is run beside it, where it has no record."""
 
@@ -60,7 +62,9 @@ def run_options(function: Callable[..., None]) -> Callable[..., None]:
         click.option("--seed", "only_seed", type=int, help="Just this seed, instead of --seeds."),
         click.option("--hardware", help="What it runs on, such as cpu, h100x8 or v5p-8. Found out by default."),
         click.option("--corpus", help="A folder, glob or URL of your own text, instead of the rung's data (a trial)."),
-        click.option("--evaluation", help="Score on this set instead of the rung's (a trial), such as c4_en_proxy."),
+        click.option(
+            "--evaluation", help="Score on this set instead of the rung's (a trial), such as c4_en_proxy or paloma_ptb."
+        ),
         click.option("--config", "config", type=click.Path(path_type=Path), help="YAML file with recipe fields."),
         click.option("--checkpoint-every", type=float, help="Seconds between checkpoints. [micro: 20, else 300]"),
         click.option(
@@ -193,6 +197,7 @@ def build_dags(project: "Project", ask: Asked) -> list["RunDag"]:
     same: dict[str, Any] = {
         "corpus": ask.corpus,
         "evaluation": ask.evaluation,
+        "only_scored": ask.only_scored,
         "checkpoint_every": every,
         "cpus_per_host": ask.cpus_per_host,
     }

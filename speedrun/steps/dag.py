@@ -1,6 +1,7 @@
 """The whole DAG of one run: corpus -> tokenizer -> tokenized sets -> train -> evaluate -> record."""
 
 import dataclasses
+import functools
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
@@ -71,6 +72,7 @@ def build_dag(
     record_as: str | None = None,
     corpus: str | None = None,
     evaluation: str = "",
+    only_scored: bool = False,
     checkpoint_every: timedelta | None = None,
     cpus_per_host: int | None = None,
 ) -> RunDag:
@@ -81,25 +83,31 @@ def build_dag(
         record_as: name of the record; the candidate's own by default.
         corpus: a user's own files, instead of the rung's data.
         evaluation: name of an evaluation set, instead of the rung's.
+        only_scored: score the run that was trained for the board on ``evaluation``, instead of training one for it.
         checkpoint_every: time between checkpoints; it does not change what is computed.
         cpus_per_host: CPUs to ask for on each host, instead of Marin's default.
     """
     recipe = loaded.recipe(rung) if recipe is None else recipe
     evaluation = "" if evaluation == rung.evaluation_data else evaluation
-    downloads = project.work / "downloads"
-    data = rung_data(
+    make_data = functools.partial(
+        rung_data,
         rung,
         recipe.training_data,
         tokenizer=recipe.tokenizer or None,
-        downloads=downloads,
+        downloads=project.work / "downloads",
         corpus=corpus,
-        evaluation=evaluation,
     )
+    data = make_data(evaluation=evaluation)
     levanter_key = USER_LEVANTER_KEY if corpus else f"eval/{evaluation}/bpb" if evaluation else rung.levanter_key
+    trained_on, trained_key = (make_data(), rung.levanter_key) if only_scored else (data, levanter_key)
     flops_per_token = charged_flops_per_token(recipe, data.vocab_size)
     recipe = with_steps(recipe, rung, flops_per_token)
-    fingerprint = sha256_of_json([recipe_fingerprint(recipe), [_address(step) for step in data.deps]])
-    key = run_key(fingerprint, rung=rung.name, seed=seed, hardware=str(hardware))
+    fingerprint = sha256_of_json([recipe_fingerprint(recipe), [_address(step) for step in trained_on.deps]])
+    run = {"rung": rung.name, "seed": seed, "hardware": str(hardware)}
+    trained_where = f"{loaded.candidate.name}/{rung.name}/seed-{seed}-{run_key(fingerprint, **run)}"
+    if only_scored:
+        fingerprint = sha256_of_json([fingerprint, evaluation])
+    key = run_key(fingerprint, **run)
     identity = RunIdentity(
         candidate=loaded.candidate,
         record_as=record_as or loaded.candidate.name,
@@ -117,12 +125,12 @@ def build_dag(
     resources = resources_of(hardware, cpus_per_host)
     compilation_cache = f"{project.store}/compilation_cache"
     train = train_step(
-        f"train/{where}",
+        f"train/{trained_where}",
         recipe,
-        data,
+        trained_on,
         seed=seed,
-        run_id=where.replace("/", "-"),
-        levanter_key=levanter_key,
+        run_id=trained_where.replace("/", "-"),
+        levanter_key=trained_key,
         place=TrainPlace(
             resources=resources,
             hardware=str(hardware),

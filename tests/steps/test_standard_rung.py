@@ -43,7 +43,8 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalHub]:
     with serve() as hub:
         cache = levanter_cache(tmp_path_factory.mktemp("cache"), tokenizer)
         hub.dataset("marin-community/fineweb-edu-pretokenized-10B").commit(cache)
-        hub.dataset("allenai/paloma", gated=True).commit({"c4_en/val/val.jsonl.gz": jsonl_gz(SCORED)}, "65cd6fc")
+        paloma = {"c4_en/val/val.jsonl.gz": jsonl_gz(SCORED), "ptb/val/val.jsonl.gz": jsonl_gz(SCORED[2:])}
+        hub.dataset("allenai/paloma", gated=True).commit(paloma, "65cd6fc")
         commit = "1588ec454efa1a09f29cd18ddd04fe05fc8653a2"
         hub.dataset("allenai/c4").commit({"en/c4-validation.00000-of-00008.json.gz": jsonl_gz(OTHERS)}, commit)
         files = {"tokenizer.json": tokenizer.encode(), "tokenizer_config.json": b'{"eos_token": "<|end_of_text|>"}'}
@@ -95,3 +96,14 @@ def test_the_30m_rung_from_the_hub_to_the_record(project: Cli, server: LocalHub)
     assert trial["eval/paloma/c4_en/bpb"] is None
     assert trial["recipe_fingerprint"] != record["recipe_fingerprint"]
     assert "paloma_c4_en" not in trial["training_data"]["sources"]
+
+    # The checkpoint that was trained for the board is scored on another part of Paloma, without training.
+    environment = {"HF_ENDPOINT": server.url, "HF_TOKEN": TOKEN, "HF_TOKEN_PATH": os.devnull}
+    short = ("--rung", "30m", "--steps", "2", "--batch_size", "2", "--hardware", "cpu", "--json")
+    done = project("evaluate", "adamw", *short, "--evaluation", "paloma_ptb", env=environment)
+    (elsewhere,) = json.loads(done.stdout)
+    assert (elsewhere["evaluation_data"], elsewhere["evaluation"]["bytes"]) == ("paloma_ptb", len(SCORED[2].encode()))
+    assert elsewhere["training_time"] == record["training_time"]
+    # An untrained model: about the same nats for each token, wherever it stands.
+    ours, theirs = (each["evaluation"]["nats"] / each["evaluation"]["tokens"] for each in (record, elsewhere))
+    assert theirs == pytest.approx(ours, rel=0.05)
