@@ -215,6 +215,8 @@ def train(cli: Cli, simulated: Simulated, *options: str, program: tuple[str, ...
             stderr=subprocess.STDOUT,
             env=cli.environment(),
             cwd=cli.root,
+            # Whoever runs the tests in the background has them ignore Ctrl-C; a user's shell does not.
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
         )
 
 
@@ -254,6 +256,14 @@ def _only(ranks: set[int]) -> set[int] | None:
     return ranks if len(ranks) == 1 else None
 
 
+def is_freed(simulated: Simulated, strangers: set[int]) -> None:
+    """The cluster has no rank any more but those of others."""
+    deadline = time.monotonic() + 60
+    while set(simulated.ranks()) - strangers:
+        assert time.monotonic() < deadline, "the cluster was not freed"
+        time.sleep(0.2)
+
+
 def test_kills_of_the_worker_and_of_the_driver(
     simulated: Simulated, tmp_path: Path, downloads: Path, record: dict[str, Any]
 ) -> None:
@@ -267,10 +277,13 @@ def test_kills_of_the_worker_and_of_the_driver(
     wait_for(lambda: steps_of(cli, 2) >= 5, driver, cli)
     driver.kill()
     driver.wait()
-    deadline = time.monotonic() + 60
-    while set(simulated.ranks()) - strangers:
-        assert time.monotonic() < deadline, "the cluster was not freed"
-        time.sleep(0.2)
+    is_freed(simulated, strangers)
+    driver = train(cli, simulated)
+    wait_for(lambda: _only(set(simulated.ranks()) - strangers), driver, cli)
+    driver.send_signal(signal.SIGINT)  # Ctrl-C
+    assert driver.wait(timeout=60) == 130
+    assert "Nothing is lost: the same command goes on" in (cli.root / "said.log").read_text()
+    is_freed(simulated, strangers)
     driver = train(cli, simulated, "--checkpoint-every", "1")
     wait_for(lambda: steps_of(cli, 3) >= 5 and has_checkpoint(cli), driver, cli)
     (worker,) = wait_for(lambda: _only(set(simulated.ranks()) - strangers), driver, cli)
