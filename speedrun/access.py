@@ -5,6 +5,7 @@ Nothing here imports jax or marin, so that a run that cannot work is refused at 
 
 import dataclasses
 import json
+import os
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -94,6 +95,22 @@ def require(project: Project, sources: Iterable[HubSource]) -> None:
         raise SpeedrunError(
             f"nothing was started, for the data are not open:{listed}{trial}\n`speedrun data` shows all that is needed"
         )
+
+
+def wandb_mode() -> str:
+    """How W&B is used: "online" with a key, "offline" on request, else "disabled". Workers are given the same key.
+
+    Raises:
+        SpeedrunError: when it is asked for and there is no key.
+    """
+    asked, has_key = os.environ.get("WANDB_MODE"), bool(os.environ.get("WANDB_API_KEY"))
+    if asked in ("offline", "disabled"):
+        return asked
+    if asked == "online" and not has_key:
+        raise SpeedrunError(
+            "WANDB_MODE=online asks for Weights & Biases, and WANDB_API_KEY is not set. Set it, or WANDB_MODE=offline"
+        )
+    return "online" if has_key else "disabled"
 
 
 def _look(project: Project, source: HubSource) -> Need:

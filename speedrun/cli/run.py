@@ -179,11 +179,12 @@ def prepare_environment(project: Project, where: EngineAsked | None = None) -> N
 
 def refuse_early(project: Project, ask: Asked) -> None:
     """Find the user's mistakes that can be found before anything heavy is imported."""
-    from speedrun.access import require, sources_of
+    from speedrun.access import require, sources_of, wandb_mode
     from speedrun.catalog import find_candidate
     from speedrun.ladder import LADDER
 
     find_candidate(project, ask.name)
+    wandb_mode()
     if ask.hardware is not None:
         from speedrun.hardware import parse_hardware
 

@@ -28,6 +28,7 @@ from marin.training.training import (
     temporary_checkpoint_base_path,
 )
 
+from speedrun.access import wandb_mode
 from speedrun.candidate import Recipe
 from speedrun.cost.abstract import training_mesh
 from speedrun.errors import SpeedrunError
@@ -139,14 +140,6 @@ def with_local_tokenizer(model: LmConfig, tokenizer: str) -> LmConfig:
     names = {field.name for field in dataclasses.fields(model)}
     changes: dict[str, Any] = {name: tokenizer for name in ("tokenizer", "reference_checkpoint") if name in names}
     return dataclasses.replace(model, **changes)
-
-
-def wandb_mode() -> str:
-    """How W&B is used: "online" with a key, "offline" on request, else "disabled"."""
-    asked = os.environ.get("WANDB_MODE")
-    if asked in ("offline", "disabled"):
-        return asked
-    return "online" if os.environ.get("WANDB_API_KEY") else "disabled"
 
 
 def _dispatch(job: TrainJob) -> None:

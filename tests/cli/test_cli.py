@@ -64,6 +64,14 @@ def test_a_mistake_is_one_message_and_exit_code_2(project: Cli, words: list[str]
     assert not (project.root / "results").exists()
 
 
+def test_wandb_without_its_key_is_refused_before_anything_runs(project: Cli) -> None:
+    done = project("run", "adamw", "--rung", "micro_1", ok=False, env={"WANDB_MODE": "online"})
+    assert done.returncode == 2
+    assert "WANDB_API_KEY is not set" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert not (project.root / ".speedrun").exists()
+
+
 def test_outside_a_project_the_way_in_is_named(project: Cli, tmp_path: Path) -> None:
     done = project("list", ok=False, env={"SPEEDRUN_PROJECT": str(tmp_path)})
     assert done.returncode == 2
